@@ -1,0 +1,142 @@
+"""Nodes: listed, and waited for until they work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import NoReturn
+
+from temporalio import activity
+
+from activities.aws import AwsClients
+from activities.errors import fail
+from activities.hyperpod.cluster import as_cluster, describe
+from activities.hyperpod.groups import Specification
+from activities.hyperpod.observe import (
+    GroupSight,
+    facts_for,
+    join,
+    list_instances,
+    list_kubernetes_nodes,
+    sight,
+)
+from activities.hyperpod.shortfall import reason_of, watch
+from activities.instance_types import InstanceFacts
+from activities.kubernetes import Connection, KubernetesClients, api_client
+from activities.polling import Memory, Seen, wait_until
+from activities.settings import Settings
+from contracts.hyperpod import LIST_NODES, WAIT_FOR_HYPERPOD, ListNodes, Nodes, NodesReady, WaitForHyperPod
+from contracts.problem import ProblemCode
+
+VISIBLE_LOOKS = 3
+"""So often may what was just made be missing from what is described."""
+EVENT_MARGIN = timedelta(minutes=2)
+
+
+class NodeActivities:
+    def __init__(self, aws: AwsClients, kubernetes: KubernetesClients, settings: Settings) -> None:
+        self._aws, self._kubernetes, self._settings = aws, kubernetes, settings
+
+    @activity.defn(name=LIST_NODES.name)
+    def list_nodes(self, request: ListNodes) -> Nodes:
+        """The cluster's nodes that have joined Kubernetes. Raises NOT_FOUND where there is no such HyperPod cluster."""
+        region = request.scope.region
+        found = describe(self._aws, region, request.name)
+        if found is None:
+            _absent(request.name)
+        instances = list_instances(self._aws, region, request.name)
+        with self._kubernetes.connect(region, request.eks_cluster) as api:
+            nodes = join(found, instances, list_kubernetes_nodes(api))
+        return Nodes(cluster=as_cluster(found, changed=False), nodes=nodes)
+
+    @activity.defn(name=WAIT_FOR_HYPERPOD.name)
+    async def wait_for_nodes(self, request: WaitForHyperPod) -> NodesReady:
+        """Until the cluster is InService, each group is at its target, and that many of its nodes are Ready with the
+        accelerators of their type.
+
+        Raises NOT_READY for a cluster that Failed, and CAPACITY, QUOTA or NOT_READY with the event's text when nodes do
+        not come for one reason for ``shortfall_patience``: a problem that may pass, but that a person should decide on.
+        """
+        watcher = _Watcher(self._aws, self._kubernetes, self._settings, request)
+        limit = WAIT_FOR_HYPERPOD.limit
+        return await wait_until(
+            watcher.look, what="every node Ready", limit=limit, poll_seconds=self._settings.poll_seconds
+        )
+
+
+class _Watcher:
+    """Looks at one cluster, with what does not change between looks kept."""
+
+    def __init__(
+        self, aws: AwsClients, kubernetes: KubernetesClients, settings: Settings, request: WaitForHyperPod
+    ) -> None:
+        self._aws, self._kubernetes, self._settings, self._request = aws, kubernetes, settings, request
+        self._since = activity.info().scheduled_time - EVENT_MARGIN
+        self._facts: dict[str, InstanceFacts] | None = None
+        self._connection: Connection | None = None
+
+    def look(self, memory: Memory) -> Seen[NodesReady]:
+        request, region = self._request, self._request.scope.region
+        found = describe(self._aws, region, request.name)
+        if found is None:
+            memory.notes["absent"] = memory.notes.get("absent", 0) + 1
+            if memory.notes["absent"] > VISIBLE_LOOKS:
+                _absent(request.name)
+            return Seen(f"{request.name} not visible yet")
+        status = found["ClusterStatus"]
+        if status in ("Failed", "Deleting"):
+            _failed(found)
+        instances = list_instances(self._aws, region, request.name)
+        if self._connection is None:
+            self._connection = self._kubernetes.connection(region, request.eks_cluster)
+        with api_client(self._connection) as api:
+            nodes = join(found, instances, list_kubernetes_nodes(api))
+        if self._facts is None:
+            self._facts = facts_for(self._aws, region, found)
+        groups = sight(found, request.groups, instances, nodes, self._facts)
+        if missing := set(request.groups) - {group.name for group in groups}:
+            memory.notes["missing"] = memory.notes.get("missing", 0) + 1
+            if memory.notes["missing"] > VISIBLE_LOOKS:
+                fail(
+                    ProblemCode.NOT_READY,
+                    f"HyperPod cluster {request.name} has no instance group {', '.join(sorted(missing))}",
+                    "Retry the stage that makes the group.",
+                    retryable=True,
+                )
+            return Seen(f"{request.name} {status}; groups not visible yet: {', '.join(sorted(missing))}")
+        detail = summary(groups)
+        if status == "InService" and all(group.complete for group in groups):
+            return Seen(detail, NodesReady(cluster=as_cluster(found, changed=True), nodes=nodes))
+        if found.get("NodeProvisioningMode") == "Continuous":
+            patience = self._settings.shortfall_patience
+            detail += watch(self._aws, region, request.name, groups, memory, self._since, patience)
+        elif status == "InService" and found.get("FailureMessage"):
+            # Classic provisioning takes an update back as a whole when a part of it fails.
+            _failed(found)
+        return Seen(detail if status == "InService" else f"{detail}; cluster {status}")
+
+
+def summary(groups: list[GroupSight]) -> str:
+    """``2 of 4 nodes Ready; 1 DeepHealthCheckInProgress``."""
+    working, target = sum(group.working for group in groups), sum(group.target for group in groups)
+    statuses: Counter[str] = sum((group.statuses for group in groups), Counter())
+    parts = [f"{count} {status}" for status, count in sorted(statuses.items()) if status != "Running"]
+    if unready := sum(group.unready for group in groups):
+        parts.append(f"{unready} joined but not Ready in Kubernetes")
+    parts += [lack for group in groups for lack in group.lacking][:3]
+    return "; ".join([f"{working} of {target} nodes Ready", *parts])
+
+
+def _failed(found: Specification) -> NoReturn:
+    message = found.get("FailureMessage") or "no reason given"
+    reason = reason_of(message)
+    fail(
+        reason.code,
+        f"HyperPod cluster {found['ClusterName']} is {found['ClusterStatus']}: {message}",
+        reason.remedy,
+        retryable=True,
+    )
+
+
+def _absent(name: str) -> NoReturn:
+    fail(ProblemCode.NOT_FOUND, f"There is no HyperPod cluster {name}", "Create it first (create-hyperpod).")

@@ -1,0 +1,180 @@
+"""Nodes as both sides see them: SageMaker's list of instances, and Kubernetes' list of nodes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubernetes import client
+
+from activities.aws import AwsClients, pages
+from activities.hyperpod.groups import Specification
+from activities.instance_types import EFA, NEURON, NVIDIA, InstanceFacts, describe_types
+from activities.kubernetes import REQUEST_TIMEOUT
+from contracts.hyperpod import Node
+
+LABEL_GROUP = "sagemaker.amazonaws.com/instance-group-name"
+LABEL_HEALTH = "sagemaker.amazonaws.com/node-health-status"
+LABEL_TYPE = "node.kubernetes.io/instance-type"
+LABEL_ZONE = "topology.kubernetes.io/zone"
+PAGE = 500
+
+_INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
+
+
+@dataclass
+class GroupSight:
+    """An instance group with what was seen of its nodes."""
+
+    name: str
+    instance_type: str
+    current: int
+    target: int
+    status: str
+    working: int = 0
+    """Nodes that are Ready with all their accelerators."""
+    statuses: Counter[str] = field(default_factory=Counter)
+    """How many instances SageMaker shows in which status."""
+    unready: int = 0
+    """Nodes that have joined Kubernetes and are not Ready."""
+    lacking: list[str] = field(default_factory=list)
+    """Ready nodes that lack something, with what."""
+
+    @property
+    def complete(self) -> bool:
+        return self.current == self.target and self.working >= self.target
+
+
+def list_instances(aws: AwsClients, region: str, cluster: str) -> list[Any]:
+    return list(pages(aws.read.sagemaker(region), "list_cluster_nodes", "ClusterNodeSummaries", ClusterName=cluster))
+
+
+def list_kubernetes_nodes(api: client.ApiClient) -> list[Any]:
+    """Every node, paged; HyperPod's carry a label of their instance group."""
+    core, found, mark = client.CoreV1Api(api), [], None
+    while True:
+        page: Any = core.list_node(limit=PAGE, _continue=mark, _request_timeout=REQUEST_TIMEOUT)
+        found += page.items
+        mark = page.metadata._continue if page.metadata else None
+        if not mark:
+            return found
+
+
+def join(described: Specification, instances: list[Any], kubernetes_nodes: list[Any]) -> list[Node]:
+    """The HyperPod nodes that have joined Kubernetes, each with its instance."""
+    by_instance = {each["InstanceId"]: each for each in instances if each.get("InstanceId")}
+    paid = {group["InstanceGroupName"]: _capacity(group) for group in described.get("InstanceGroups", [])}
+    nodes: list[Node] = []
+    for node in kubernetes_nodes:
+        labels = node.metadata.labels or {}
+        text = f"{node.metadata.name} {getattr(node.spec, 'provider_id', '') or ''}"
+        instance_id = next((name for name in _INSTANCE.findall(text) if name in by_instance), None)
+        if instance_id is None and LABEL_GROUP not in labels:
+            continue
+        instance = by_instance.get(instance_id or "", {})
+        group = instance.get("InstanceGroupName") or labels.get(LABEL_GROUP, "")
+        allocatable = (node.status.allocatable if node.status else None) or {}
+        resource = next((name for name in (NVIDIA, NEURON) if _count(allocatable, name)), None)
+        nodes.append(
+            Node(
+                name=node.metadata.name,
+                instance_id=instance_id or next(iter(_INSTANCE.findall(text)), ""),
+                instance_group=group,
+                instance_type=instance.get("InstanceType") or labels.get(LABEL_TYPE, ""),
+                zone=labels.get(LABEL_ZONE, ""),
+                capacity_type=paid.get(group, "on-demand"),
+                ready=_is_ready(node),
+                accelerators=_count(allocatable, resource) if resource else 0,
+                accelerator_resource=resource,
+                efa_interfaces=_count(allocatable, EFA),
+                health=labels.get(LABEL_HEALTH),
+            )
+        )
+    return sorted(nodes, key=lambda node: (node.instance_group, node.name))
+
+
+def sight(
+    described: Specification,
+    names: list[str],
+    instances: list[Any],
+    nodes: list[Node],
+    facts: dict[str, InstanceFacts],
+) -> list[GroupSight]:
+    """What was seen of the groups called ``names`` (of all, without any)."""
+    result = []
+    for group in described.get("InstanceGroups", []):
+        name = group["InstanceGroupName"]
+        if names and name not in names:
+            continue
+        seen = GroupSight(
+            name=name,
+            instance_type=group.get("InstanceType", ""),
+            current=group.get("CurrentCount", 0),
+            target=group.get("TargetCount", 0),
+            status=group.get("Status", ""),
+        )
+        seen.statuses.update(
+            each.get("InstanceStatus", {}).get("Status", "Unknown")
+            for each in instances
+            if each.get("InstanceGroupName") == name
+        )
+        for node in (each for each in nodes if each.instance_group == name):
+            if not node.ready:
+                seen.unready += 1
+            elif missing := _missing(node, facts.get(node.instance_type.removeprefix("ml."))):
+                seen.lacking.append(f"{node.name} lacks {missing}")
+            else:
+                seen.working += 1
+        result.append(seen)
+    return result
+
+
+def facts_for(aws: AwsClients, region: str, described: Specification) -> dict[str, InstanceFacts]:
+    """What the types of the cluster's groups have, by their EC2 names."""
+    names = {
+        name.removeprefix("ml.")
+        for group in described.get("InstanceGroups", [])
+        for name in [group.get("InstanceType", ""), *_requirement_types(group)]
+        if name
+    }
+    return describe_types(aws, region, names)
+
+
+def _requirement_types(group: Specification) -> list[str]:
+    requirements = group.get("InstanceRequirements") or {}
+    return list(requirements.get("DesiredInstanceTypes") or requirements.get("CurrentInstanceTypes") or [])
+
+
+def _missing(node: Node, facts: InstanceFacts | None) -> str:
+    """What a node should offer to pods and does not yet; empty where nothing is missing.
+
+    EC2 says how many accelerators its type has; all must be allocatable. Of EFA interfaces one is enough here: how
+    many of a type's a node gets is HyperPod's choice.
+    """
+    if facts is None or not facts.accelerator_resource:
+        return ""
+    if node.accelerators != facts.accelerators:
+        return f"{facts.accelerator_resource} ({node.accelerators} of {facts.accelerators})"
+    if facts.efa_interfaces and not node.efa_interfaces:
+        return EFA
+    return ""
+
+
+def _capacity(group: Specification) -> str:
+    if group.get("TrainingPlanArn"):
+        return "training-plan"
+    return "spot" if "Spot" in (group.get("CapacityRequirements") or {}) else "on-demand"
+
+
+def _is_ready(node: Any) -> bool:
+    conditions = (node.status.conditions if node.status else None) or []
+    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+
+
+def _count(allocatable: dict[str, Any], resource: str) -> int:
+    try:
+        return int(str(allocatable.get(resource, "0")))
+    except ValueError:
+        return 0

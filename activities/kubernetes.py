@@ -1,0 +1,146 @@
+"""Clients of a cluster's Kubernetes API: endpoint and CA from EKS, tokens from STS, nothing on disk, no kubeconfig.
+
+Every connection is built for one activity call and one cluster; two clusters never share anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import urllib3
+from botocore.exceptions import NoCredentialsError
+from botocore.model import ServiceId
+from botocore.signers import RequestSigner
+from kubernetes import client
+
+from activities.aws import AwsClients
+from activities.errors import fail, is_absent
+from contracts.problem import ProblemCode
+
+TOKEN_SECONDS = 14 * 60
+"""EKS accepts a token for 15 minutes; the AWS CLI reckons with 14."""
+REFRESH_SECONDS = TOKEN_SECONDS - 120
+REQUEST_TIMEOUT = (5, 30)
+"""Seconds to connect and to read. Longer than the 10 s that an admission webhook may take."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Where a cluster answers, and how to prove who asks."""
+
+    cluster: str
+    arn: str
+    endpoint: str
+    certificate_authority: str
+    """PEM."""
+    token: Callable[[], str]
+    """Mints a token, or gives the one that is still good. Never log what it returns."""
+
+
+class KubernetesClients:
+    def __init__(self, aws: AwsClients) -> None:
+        self._aws = aws
+
+    def connection(self, region: str, cluster: str) -> Connection:
+        """Raises NOT_FOUND when EKS has no such cluster, BUSY (retried) while it has no endpoint yet."""
+        try:
+            found = self._aws.read.eks(region).describe_cluster(name=cluster)["cluster"]
+        except Exception as error:
+            if is_absent(error, "ResourceNotFoundException"):
+                remedy = "Create the control plane first (create-control-plane)."
+                fail(ProblemCode.NOT_FOUND, f"There is no EKS cluster {cluster} in {region}", remedy)
+            raise
+        endpoint = found.get("endpoint")
+        authority = found.get("certificateAuthority", {}).get("data")
+        if not endpoint or not authority:
+            detail = f"EKS cluster {cluster} is {found.get('status')} and has no endpoint yet"
+            fail(ProblemCode.BUSY, detail, "The platform tries again when it is ACTIVE.", retry=True)
+        return Connection(
+            cluster=cluster,
+            arn=found["arn"],
+            endpoint=endpoint,
+            certificate_authority=base64.b64decode(authority).decode(),
+            token=self._minter(region, cluster),
+        )
+
+    @contextmanager
+    def connect(self, region: str, cluster: str) -> Iterator[client.ApiClient]:
+        """An API client of one cluster, closed at the end."""
+        with api_client(self.connection(region, cluster)) as api:
+            yield api
+
+    def _minter(self, region: str, cluster: str) -> Callable[[], str]:
+        """A closure and not an object with a lock: Configuration deep-copies what it refers to."""
+        aws = self._aws
+        kept: dict[str, Any] = {"token": "", "until": 0.0}
+
+        def token() -> str:
+            if time.monotonic() >= kept["until"]:
+                kept["token"] = mint_token(aws, region, cluster)
+                kept["until"] = time.monotonic() + REFRESH_SECONDS
+            return str(kept["token"])
+
+        return token
+
+
+def mint_token(aws: AwsClients, region: str, cluster: str) -> str:
+    """An EKS token: a presigned GetCallerIdentity with the cluster's name among the signed headers.
+
+    (aws-iam-authenticator, README: API authorization from outside a cluster; the AWS CLI's ``eks get-token`` is alike)
+    """
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    session = aws.session
+    credentials: Any = session.get_credentials()
+    if credentials is None:
+        raise NoCredentialsError
+    signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", credentials, session.events)
+    url = signer.generate_presigned_url(
+        {
+            "method": "GET",
+            "url": f"https://sts.{region}.{suffix}/?Action=GetCallerIdentity&Version=2011-06-15",
+            "body": {},
+            "headers": {"x-k8s-aws-id": cluster},
+            "context": {},
+        },
+        region_name=region,
+        expires_in=60,
+        operation_name="",
+    )
+    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+
+def api_client(connection: Connection) -> client.ApiClient:
+    """A client whose token renews itself. Retries are off: Temporal retries, honouring Retry-After."""
+    configuration: Any = client.Configuration(host=connection.endpoint)
+    configuration.ca_cert_data = connection.certificate_authority
+    configuration.retries = urllib3.Retry(0, redirect=0)
+    # The hook runs before every request, but only if the key is there already, and it must set it every time.
+    configuration.api_key = {"authorization": connection.token()}
+    configuration.api_key_prefix = {"authorization": "Bearer"}
+
+    def renew(current: Any) -> None:
+        current.api_key["authorization"] = connection.token()
+
+    configuration.refresh_api_key_hook = renew
+    api = client.ApiClient(configuration)
+    _accept_eks_authority(api, connection.certificate_authority)
+    return api
+
+
+def _accept_eks_authority(api: client.ApiClient, authority: str) -> None:
+    """EKS's CA has no key identifiers, which Python 3.13 asks for by default (VERIFY_X509_STRICT): verify without.
+
+    (kubernetes-client/python issue 2394; the synchronous Configuration has no switch for it)
+    """
+    context = ssl.create_default_context(cadata=authority)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    pool = api.rest_client.pool_manager
+    pool.connection_pool_kw.pop("ca_certs", None)
+    pool.connection_pool_kw.pop("ca_cert_data", None)
+    pool.connection_pool_kw["ssl_context"] = context

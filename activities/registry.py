@@ -1,0 +1,92 @@
+"""Every activity, built with one set of dependencies, by the kind of queue that it runs on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+
+from activities.aws import AwsClients
+from activities.dependencies.addons import AddonActivities
+from activities.dependencies.releases import ReleaseActivities
+from activities.dependencies.roles import StorageRoleActivities
+from activities.eks import EksActivities
+from activities.hyperpod.cluster import HyperPodActivities
+from activities.hyperpod.nodes import NodeActivities
+from activities.identity.access import AccessActivities
+from activities.identity.bucket import BucketActivities
+from activities.identity.roles import RoleActivities
+from activities.kubernetes import KubernetesClients
+from activities.network.compute import ComputeSubnetActivities
+from activities.network.gateways import GatewayActivities
+from activities.network.plan import PlanActivities
+from activities.network.vpc import VpcActivities
+from activities.options import Lookup, OptionActivities
+from activities.preflight.checks import PreflightActivities
+from activities.settings import Settings
+from activities.storage import StorageActivities
+from contracts.activity import Act, Queue, Wait
+
+Activity = Callable[..., Any]
+
+
+class Activities:
+    """All activities of a process: they share clients and settings, and nothing that belongs to one cluster."""
+
+    def __init__(self, settings: Settings | None = None, session: boto3.Session | None = None) -> None:
+        self.settings = settings or Settings()
+        self.aws = AwsClients(self.settings, session)
+        self.kubernetes = KubernetesClients(self.aws)
+        self.lookup = Lookup(self.aws)
+        self._groups: list[object] = [
+            PlanActivities(self.aws),
+            VpcActivities(self.aws, self.settings),
+            GatewayActivities(self.aws, self.settings),
+            ComputeSubnetActivities(self.aws, self.settings),
+            RoleActivities(self.aws),
+            AccessActivities(self.aws, self.kubernetes),
+            BucketActivities(self.aws),
+            EksActivities(self.aws, self.settings),
+            AddonActivities(self.aws, self.settings),
+            StorageRoleActivities(self.aws),
+            ReleaseActivities(self.kubernetes, self.settings),
+            HyperPodActivities(self.aws, self.settings),
+            NodeActivities(self.aws, self.kubernetes, self.settings),
+            StorageActivities(self.kubernetes, self.settings),
+            OptionActivities(self.lookup),
+            PreflightActivities(self.aws, self.lookup),
+        ]
+
+    def all(self) -> dict[str, Activity]:
+        """Every activity by its name."""
+        methods = (getattr(group, name) for group in self._groups for name in dir(group) if not name.startswith("_"))
+        found = {name: method for method in methods if (name := _name_of(method)) is not None}
+        return dict(sorted(found.items()))
+
+    def on(self, queue: Queue) -> list[Activity]:
+        """The activities whose signature puts them on ``queue``."""
+        declared = signatures()
+        return [method for name, method in self.all().items() if declared[name].queue is queue]
+
+
+def activities_for(queue: Queue, activities: Activities | None = None) -> list[Activity]:
+    """What a worker of ``queue`` registers. Give one :class:`Activities` to all workers of a process."""
+    return (activities or Activities()).on(queue)
+
+
+def signatures() -> dict[str, Act[Any, Any] | Wait[Any, Any]]:
+    """Every signature that ``contracts`` declares, by name, as far as its module is loaded."""
+    return {
+        value.name: value
+        for module_name, module in list(sys.modules.items())
+        if module_name.startswith("contracts.")
+        for value in list(vars(module).values())
+        if isinstance(value, Act | Wait)
+    }
+
+
+def _name_of(method: Any) -> str | None:
+    definition = getattr(method, "__temporal_activity_definition", None)
+    return definition.name if definition is not None else None

@@ -1,0 +1,51 @@
+"""Settings of the processes that run activities, from the environment (prefix ``INSTANTSTART_``).
+
+AWS endpoints, credentials and profiles come by AWS's own variables (``AWS_ENDPOINT_URL``, ``AWS_PROFILE`` …).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+VERSION = "0.1.0"
+
+HYPERPOD_CHART = "https://github.com/aws/sagemaker-hyperpod-cli/archive/067d658b2d5c3d347afbadd75e1425214e965dcb.tar.gz"
+"""The official chart of HyperPod's dependencies, pinned to a commit; it is published only inside this repository."""
+HYPERPOD_CHART_PATH = "helm_chart/HyperPodHelmChart"
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", use_attribute_docstrings=True)
+
+    poll_seconds: float = Field(15.0, gt=0)
+    """How often a wait looks."""
+    settle_seconds: float = Field(3.0, ge=0)
+    """How long EC2 may not show what was just made (eventual consistency)."""
+    shortfall_patience: float = Field(600.0, ge=0)
+    """Seconds that a shortage of capacity must last before it blocks the operation."""
+    default_region: str = "us-west-2"
+    hyperpod_chart: str = HYPERPOD_CHART
+    """Chart of the HyperPod dependencies: an OCI or HTTPS reference, an archive, or a folder."""
+    hyperpod_chart_path: str | None = None
+    """Where the chart is inside an archive; null: the official archive's path, where the source is one."""
+    helm: str | None = None
+    """The helm binary; null: the one on PATH, else ``.tools/bin/helm``."""
+    helm_timeout_seconds: int = Field(300, ge=1)
+    """What helm may take for one Kubernetes operation (``--timeout``)."""
+    helm_cache: Path | None = None
+    """Folder for downloaded charts; null: a temporary one per call."""
+
+    def helm_binary(self) -> str:
+        return self.helm or shutil.which("helm") or str(PROJECT / ".tools" / "bin" / "helm")
+
+    def chart_path(self) -> str | None:
+        """The chart's folder inside the source of the HyperPod dependencies."""
+        if self.hyperpod_chart_path is not None:
+            return self.hyperpod_chart_path
+        return HYPERPOD_CHART_PATH if "sagemaker-hyperpod-cli" in self.hyperpod_chart else None

@@ -1,0 +1,55 @@
+"""``python -m api``: the gateway as a process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from socket import socket
+
+import uvicorn
+from pydantic import ValidationError
+
+from api.app import create_app
+from api.settings import Settings
+
+_GRACE_SECONDS = 10
+
+
+class Server(uvicorn.Server):
+    """A server that ends its streams and long polls when it is told to stop, instead of waiting for their readers."""
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        services = getattr(self.config.app.state, "services", None)  # type: ignore[union-attr]
+        if services is not None:
+            await services.hub.close()
+        await super().shutdown(sockets)
+
+
+def server(settings: Settings) -> Server:
+    """The gateway's server, ready to run."""
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        access_log=False,  # the request context logs, with request ids
+        log_level="info",
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    return Server(config)
+
+
+def main() -> int:
+    """Run until stopped; returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    server(settings).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`instantstart`: a thin face of the gateway for terminals, and the launcher of the local stack."""

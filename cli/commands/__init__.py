@@ -1,0 +1,1 @@
+"""The subcommands, one module per noun."""

@@ -1,0 +1,107 @@
+"""``instantstart cluster``: make clusters, and see what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+import click
+
+from cli.commands.stage import stage
+from cli.options import file_option, output_option, start_options
+from cli.spec import group_options, network_options, put, put_group, put_network, read
+
+
+@click.group()
+def cluster() -> None:
+    """Create and look at clusters."""
+
+
+cluster.add_command(stage)
+
+
+@cluster.command("create")
+@click.argument("tag", required=False)
+@file_option("The cluster's spec")
+@click.option("--region", help="AWS region.  [default: the deployment's]")
+@network_options
+@group_options
+@start_options
+def create(tag: str | None, file: TextIO | None, region: str | None, **choices: Any) -> int:
+    """Create the cluster TAG: network, EKS control plane, dependencies, HyperPod nodes and storage.
+
+    Without an instance type the operation asks which capacity to take, with the options that exist then.
+    """
+    body = read(file)
+    if tag and body.get("tag") not in (None, tag):
+        raise click.UsageError(f"the file is about {body['tag']}, not {tag}")
+    put(body, "tag", tag)
+    if not body.get("tag"):
+        raise click.UsageError("a cluster needs a TAG, as argument or in the file")
+    put(body, "region", region)
+    put_network(body, choices)
+    put_group(body, choices)
+
+    from cli.starting import begin
+
+    return begin("/clusters", body, **choices)
+
+
+@cluster.command("list")
+@click.option("--limit", type=click.IntRange(1), help="At most so many.")
+@output_option
+def list_(limit: int | None, output: str) -> None:
+    """List clusters."""
+    from cli.gateway import connect
+    from cli.output import age, columns, emit
+
+    def table(items: list[dict[str, Any]]) -> list[str]:
+        headers = ("TAG", "REGION", "EKS", "HYPERPOD", "NODES", "CREATED BY", "AGE")
+        return columns(
+            headers,
+            (
+                (
+                    item["tag"],
+                    item["region"],
+                    item.get("eks_status"),
+                    item.get("hyperpod_status"),
+                    item.get("nodes", 0),
+                    item["created_by"],
+                    age(item["created_at"]),
+                )
+                for item in items
+            ),
+        )
+
+    emit(output, connect().all("clusters", limit), table)
+
+
+@cluster.command("get")
+@click.argument("tag")
+@output_option
+def get(tag: str, output: str) -> None:
+    """Show what the cluster TAG is made of."""
+    from cli.gateway import cluster_path, connect
+    from cli.output import emit
+    from cli.record import cluster_lines
+
+    emit(output, connect().get(cluster_path(tag)), cluster_lines)
+
+
+@cluster.command("status")
+@click.argument("tag")
+@output_option
+def status(tag: str, output: str) -> int:
+    """Show what goes on in the cluster TAG: open operations, and what waits for whom. Exits 4 if one needs a person."""
+    from cli.errors import Exit
+    from cli.follow import ENDS
+    from cli.gateway import cluster_path, connect
+    from cli.output import emit
+    from cli.record import status_lines
+    from cli.watch import EXITS
+
+    gateway = connect()
+    view = gateway.get(cluster_path(tag))
+    operations = [each for each in gateway.all("operations", 50, cluster=tag) if each["phase"] not in ENDS]
+    emit(output, {"cluster": view, "operations": operations}, status_lines)
+    waiting = any(EXITS.get(each["phase"]) == Exit.NEEDS_ATTENTION for each in operations)
+    return Exit.NEEDS_ATTENTION if waiting else Exit.OK

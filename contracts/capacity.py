@@ -1,0 +1,126 @@
+"""Accelerator capacity: how it is bought, and instance groups of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from contracts.model import Model, fault
+from contracts.names import INSTANCE_GROUP
+
+RESERVED_LABEL_PREFIXES = ("sagemaker.amazonaws.com/", "kubernetes.io/", "k8s.io/", "eks.amazonaws.com/")
+
+
+class OnDemand(Model):
+    kind: Literal["on-demand"] = "on-demand"
+
+
+class Spot(Model):
+    """Spare capacity that AWS may take back. Needs Continuous provisioning."""
+
+    kind: Literal["spot"] = "spot"
+
+
+class TrainingPlan(Model):
+    """Reserved capacity of a flexible training plan. The plan pins the Availability Zone."""
+
+    kind: Literal["training-plan"] = "training-plan"
+    training_plan: str = Field(min_length=1, max_length=2048)
+    """Name or ARN of the plan."""
+
+
+Capacity = Annotated[OnDemand | Spot | TrainingPlan, Field(discriminator="kind")]
+
+
+class Taint(Model):
+    key: str = Field(min_length=1, max_length=317)
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+DeepHealthCheck = Literal["InstanceStress", "InstanceConnectivity", "MultiNodeTrainingValidation"]
+
+
+class InstanceGroupSpec(Model):
+    """Instances of one type in one Availability Zone (sagemaker:CreateCluster InstanceGroups)."""
+
+    name: str = "workers"
+    instance_type: str
+    """With the ``ml.`` prefix, e.g. ``ml.g5.8xlarge``."""
+    count: int = Field(ge=0, le=6758)
+    availability_zone: str | None = Field(None, pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$|^[a-z]+\d-az\d$")
+    """Name (``us-west-2b``) or ID (``usw2-az2``); null: the training plan's, else one that offers the type."""
+    capacity: Capacity = Field(default_factory=OnDemand)
+    volume_gib: int = Field(500, ge=1, le=16384)
+    threads_per_core: Literal[1, 2] | None = None
+    """Null: 2 for accelerated families that are sold with hyper-threading on (p4, p5, p6, trn), else 1."""
+    deep_health_checks: list[DeepHealthCheck] = Field(default_factory=list, max_length=3)
+    labels: dict[str, str] = Field(default_factory=dict, max_length=50)
+    taints: list[Taint] = Field(default_factory=list, max_length=50)
+    subnet_id: str | None = Field(None, pattern=r"^subnet-[0-9a-f]{8,17}$")
+    """Use this compute subnet; null: one that fits, or a new one."""
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if violation := INSTANCE_GROUP.violation(name):
+            raise ValueError(violation)
+        return name
+
+    @field_validator("instance_type")
+    @classmethod
+    def _instance_type(cls, text: str) -> str:
+        if not re.fullmatch(r"ml\.[a-z0-9-]+\.(\d*x?large|medium|metal)", text):
+            hint = f"; did you mean ml.{text}?" if re.fullmatch(r"[a-z0-9-]+\.\d*x?large", text) else ""
+            raise ValueError(f"a HyperPod instance type looks like ml.g5.8xlarge, not {text!r}{hint}")
+        return text
+
+    @field_validator("labels")
+    @classmethod
+    def _labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        for key, value in labels.items():
+            prefix, _, name = key.rpartition("/")
+            if any(f"{prefix}/".endswith(reserved) for reserved in RESERVED_LABEL_PREFIXES):
+                raise ValueError(f"label {key!r} has a reserved prefix; use one of your own, e.g. example.com/{name}")
+            if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", name):
+                raise ValueError(f"{key!r} is not a Kubernetes label key")
+            if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", value):
+                raise ValueError(f"{value!r} is not a Kubernetes label value (1 to 63 characters here)")
+        return labels
+
+    @property
+    def ec2_type(self) -> str:
+        """The type as EC2 knows it: without ``ml.``."""
+        return self.instance_type.removeprefix("ml.")
+
+
+def threads_per_core(instance_type: str) -> int:
+    """What a group gets if it does not say: hyper-threading stays on where training expects it (p4, p5, p6, trn)."""
+    return 2 if re.match(r"ml\.(p4|p5|p6|trn)", instance_type) else 1
+
+
+def check_groups(groups: list[InstanceGroupSpec], provisioning: str) -> None:
+    """What holds for groups together: unique names, and spot only where nodes come one by one. Raises a fault."""
+    names = [group.name for group in groups]
+    for position, group in enumerate(groups):
+        if group.name in names[:position]:
+            raise fault(
+                f"/instance_groups/{position}/name",
+                f"{group.name!r} is the name of instance group {names.index(group.name)}; "
+                "names are unique in a cluster",
+            )
+        if group.capacity.kind == "spot" and provisioning != "Continuous":
+            raise fault(f"/instance_groups/{position}/capacity", "spot needs hyperpod.provisioning Continuous")
+
+
+class CapacityAnswer(Model):
+    """The answer to the capacity decision: what the first instance group is made of."""
+
+    instance_type: str
+    count: int = Field(1, ge=1, le=6758)
+    availability_zone: str | None = None
+    capacity: Capacity = Field(default_factory=OnDemand)
+    group: str = "workers"
+    """Name of the instance group."""

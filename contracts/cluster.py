@@ -1,0 +1,152 @@
+"""A managed cluster: what may be asked, the record of what it is made of, and its history."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from contracts.activity import Act, Queue
+from contracts.capacity import InstanceGroupSpec, check_groups
+from contracts.dependencies import ComponentStatus
+from contracts.eks import DEFAULT_KUBERNETES_VERSION, ControlPlane, KubernetesVersion
+from contracts.hyperpod import HyperPodCluster, HyperPodSpec, Node
+from contracts.identity import Identity
+from contracts.lease import Lease, LeaseGrant, LeaseRequest
+from contracts.model import Model
+from contracts.names import slug, tag_violation
+from contracts.network import Network, NetworkSpec
+from contracts.operation import Phase
+from contracts.storage import Claim, StorageSpec
+
+REGION_PATTERN = r"^[a-z]{2}(-[a-z]+)+-\d$"
+
+
+class ClusterSpec(Model):
+    """A cluster from nothing. Only the tag is needed."""
+
+    tag: str
+    """The cluster's name; the names of everything that is made derive from it."""
+    region: str | None = Field(None, pattern=REGION_PATTERN)
+    """AWS region; null: the deployment's default."""
+    kubernetes_version: KubernetesVersion = DEFAULT_KUBERNETES_VERSION
+    network: NetworkSpec = Field(default_factory=NetworkSpec)
+    hyperpod: HyperPodSpec = Field(default_factory=HyperPodSpec)
+    instance_groups: list[InstanceGroupSpec] = Field(default_factory=list, max_length=100)
+    """Empty: the operation asks which capacity to take, with the options that exist then."""
+    storage: StorageSpec = Field(default_factory=StorageSpec)
+
+    @field_validator("tag")
+    @classmethod
+    def _tag(cls, tag: str) -> str:
+        if violation := tag_violation(tag):
+            raise ValueError(f"{violation}. Use for example {slug(tag)!r}")
+        return tag
+
+    @model_validator(mode="after")
+    def _groups(self) -> ClusterSpec:
+        check_groups(self.instance_groups, self.hyperpod.provisioning)
+        return self
+
+
+class ClusterRecord(Model):
+    """What a cluster is made of, as far as operations have verified it."""
+
+    tag: str
+    region: str
+    created_by: str
+    created_at: datetime
+    kubernetes_version: str | None = None
+    network: Network | None = None
+    identity: Identity | None = None
+    control_plane: ControlPlane | None = None
+    dependencies: list[ComponentStatus] = Field(default_factory=list)
+    hyperpod: HyperPodCluster | None = None
+    nodes: list[Node] = Field(default_factory=list)
+    storage: list[Claim] = Field(default_factory=list)
+    updated_at: datetime
+
+
+class RecordChange(Model):
+    """Members of the record that an operation has just verified."""
+
+    changes: dict[str, JsonValue]
+    by: str
+    """The operation."""
+
+
+class HistoryEntry(Model):
+    """An operation that has ended, kept longer than Temporal keeps its workflow."""
+
+    operation: str
+    run_id: str
+    kind: str
+    by: str
+    phase: Phase
+    started_at: datetime
+    finished_at: datetime
+    detail: str | None = None
+
+
+class ClusterView(Model):
+    """A cluster as every face shows it."""
+
+    record: ClusterRecord
+    holding: list[Lease] = Field(default_factory=list)
+    queued: list[Lease] = Field(default_factory=list)
+    history: list[HistoryEntry] = Field(default_factory=list)
+    """The newest first."""
+
+
+class ClusterSummary(Model):
+    """A cluster in a list."""
+
+    tag: str
+    region: str
+    eks_cluster: str | None = None
+    eks_status: str | None = None
+    hyperpod_cluster: str | None = None
+    hyperpod_status: str | None = None
+    nodes: int = 0
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class EntityState(Model):
+    """Everything that a cluster's entity carries over when it continues as new."""
+
+    record: ClusterRecord
+    holding: list[Lease] = Field(default_factory=list)
+    queue: list[Lease] = Field(default_factory=list)
+    history: list[HistoryEntry] = Field(default_factory=list)
+
+
+MEMO_RECORD = "record"
+MEMO_SUMMARY = "summary"
+HISTORY_LIMIT = 200
+
+
+class Acquire(Model):
+    """Ask a cluster's entity for leases; the entity is started if the cluster is new."""
+
+    record: ClusterRecord
+    request: LeaseRequest
+
+
+class Acquired(Model):
+    grant: LeaseGrant
+    record: ClusterRecord
+
+
+class Holder(Model):
+    operation: str
+    run_id: str
+
+
+class HolderState(Model):
+    running: bool
+
+
+ACQUIRE_LEASES = Act("cluster.acquire_leases", Acquire, Acquired, queue=Queue.PLATFORM)
+HOLDER_STATE = Act("cluster.holder_state", Holder, HolderState, queue=Queue.PLATFORM)

@@ -1,0 +1,32 @@
+"""The base of every model, and how models are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+
+class Model(BaseModel):
+    """A value that travels: through HTTP, a workflow's history or a file. Unknown fields are refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Ensured(Model):
+    """What an ``ensure_…`` activity found or made. ``changed`` is false where nothing had to be done."""
+
+    changed: bool = True
+
+
+def fault(pointer: str, detail: str) -> PydanticCustomError:
+    """What a validator of a whole model raises: ``pointer`` leads from the model to the field at fault."""
+    return PydanticCustomError("fault", "{detail}", {"pointer": pointer, "detail": detail})
+
+
+def fingerprint(model: BaseModel) -> str:
+    """A short hash of a model's content: equal for equal content, whatever the order of keys."""
+    canonical = json.dumps(model.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]

@@ -1,0 +1,157 @@
+"""Every name that we give to a resource, derived from the cluster's tag, and the rules that names must keep.
+
+Names are deterministic: what an activity would make can be found by its name. A name that is too long for its service
+is cut and ends in a hash of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LABEL_DOMAIN = "instantstart.dev"
+FIELD_MANAGER = "instantstart"
+IAM_PATH = "/instantstart/"
+
+TAG_CLUSTER = "instantstart:cluster"
+TAG_RESOURCE = "instantstart:resource"
+TAG_OPERATION = "instantstart:operation"
+TAG_CREATED_BY = "instantstart:created-by"
+
+ANNOTATION_OPERATION = f"{LABEL_DOMAIN}/operation"
+LABEL_CLUSTER = f"{LABEL_DOMAIN}/cluster"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a service asks of a name. ``source`` is the API member that says so."""
+
+    service: str
+    pattern: str
+    maximum: int
+    source: str
+
+    def violation(self, name: str) -> str | None:
+        """Why ``name`` breaks the rule; None if it keeps it."""
+        if len(name) > self.maximum:
+            return f"{self.service} names have at most {self.maximum} characters; {name!r} has {len(name)}"
+        if not re.fullmatch(self.pattern, name):
+            return f"{self.service} names match {self.pattern} ({self.source}); {name!r} does not"
+        return None
+
+
+EKS = Rule("EKS cluster", r"[0-9A-Za-z][A-Za-z0-9\-_]*", 100, "eks:CreateCluster name")
+HYPERPOD = Rule("HyperPod cluster", r"[a-zA-Z0-9](-*[a-zA-Z0-9])*", 63, "sagemaker:CreateCluster ClusterName")
+INSTANCE_GROUP = Rule(
+    "HyperPod instance group", r"[a-zA-Z0-9](-*[a-zA-Z0-9])*", 63, "sagemaker:CreateCluster InstanceGroupName"
+)
+IAM_ROLE = Rule("IAM role", r"[\w+=,.@-]+", 64, "iam:CreateRole RoleName")
+S3_BUCKET = Rule("S3 bucket", r"[a-z0-9](?!.*--(x-s3|ol-s3)$)[a-z0-9-]*[a-z0-9]", 63, "S3 bucket naming rules")
+KUBERNETES_NAME = Rule("Kubernetes object", r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", 63, "RFC 1123 label")
+KUBERNETES_SERVICE = Rule("Kubernetes Service", r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "RFC 1035 label")
+KUBERNETES_LABEL = Rule(
+    "Kubernetes label value", r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?", 63, "labels and selectors"
+)
+
+
+def short_hash(text: str, length: int = 8) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def fit(name: str, maximum: int) -> str:
+    """``name`` itself if it is short enough, else its beginning and a hash of the whole, without a doubled hyphen."""
+    if len(name) <= maximum:
+        return name
+    return f"{name[: maximum - 9].rstrip('-_.')}-{short_hash(name)}"
+
+
+def slug(text: str) -> str:
+    """The nearest text that keeps every rule for a cluster's tag."""
+    lowered = re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-")
+    lowered = re.sub(r"^[^a-z]+", "", lowered) or "cluster"
+    return lowered[:63].rstrip("-")
+
+
+@dataclass(frozen=True)
+class ClusterNames:
+    """The names of everything that belongs to one cluster."""
+
+    tag: str
+
+    @property
+    def eks_cluster(self) -> str:
+        return fit(f"eks-cluster-{self.tag}", EKS.maximum)
+
+    @property
+    def hyperpod_cluster(self) -> str:
+        return fit(f"hp-cluster-{self.tag}", HYPERPOD.maximum)
+
+    def role(self, purpose: str, region: str) -> str:
+        """An IAM role. IAM is global, so the region is part of the name."""
+        return fit(f"instantstart-{self.tag}-{purpose}-{region}", IAM_ROLE.maximum)
+
+    def bucket(self, account: str, region: str) -> str:
+        """The cluster's bucket. The managed execution-role policy reads only buckets called ``sagemaker-*``."""
+        ending = f"-{account}-{region}"
+        return f"{fit(f'sagemaker-{self.tag}', S3_BUCKET.maximum - len(ending))}{ending}"
+
+    def network(self, part: str) -> str:
+        """The Name tag of a part of the network."""
+        return f"{self.tag}-{part}"
+
+    @property
+    def security_group(self) -> str:
+        return f"instantstart-{self.tag}"
+
+    def compute_subnet(self, zone: str) -> str:
+        return f"{self.tag}-compute-{zone}"
+
+    def persistent_volume(self, claim: str) -> str:
+        return fit(f"{self.tag}-{claim}", KUBERNETES_NAME.maximum)
+
+    def volume_handle(self, claim: str) -> str:
+        """Unique in the whole cluster: two PVs with one handle mount as one."""
+        return fit(f"instantstart-{self.tag}-{claim}", 63)
+
+    @property
+    def label(self) -> str:
+        return fit(self.tag, KUBERNETES_LABEL.maximum)
+
+
+def derived_names(tag: str) -> Iterator[tuple[Rule, str]]:
+    """Every kind of name that comes from a tag, with the rule that it must keep."""
+    names = ClusterNames(tag)
+    yield KUBERNETES_SERVICE, fit(tag, KUBERNETES_SERVICE.maximum)
+    yield EKS, names.eks_cluster
+    yield HYPERPOD, names.hyperpod_cluster
+    yield IAM_ROLE, names.role("hyperpod-execution", "ap-northeast-1")
+    yield S3_BUCKET, names.bucket("000000000000", "ap-northeast-1")
+    yield KUBERNETES_LABEL, names.label
+    yield KUBERNETES_NAME, names.persistent_volume("s3-claim")
+
+
+def tag_violation(tag: str) -> str | None:
+    """Why a cluster cannot be called ``tag``: the first rule that one of its derived names breaks."""
+    if not 1 <= len(tag) <= 63:
+        return f"a cluster's tag has 1 to 63 characters, not {len(tag)}"
+    for rule, name in derived_names(tag):
+        if violation := rule.violation(name):
+            return violation
+    return None
+
+
+def operation_id(kind: str, tag: str, target: str | None = None) -> str:
+    """The workflow ID of an operation: what it does, and to what."""
+    return f"{kind}/{tag}" if target is None else f"{kind}/{tag}/{target}"
+
+
+def cluster_id(tag: str) -> str:
+    """The workflow ID of a cluster's entity."""
+    return f"cluster/{tag}"
+
+
+def client_token(workflow_id: str, run_id: str, step: str) -> str:
+    """An AWS client token (64 characters of hex): the same for every attempt of a step, other for every other step."""
+    return hashlib.sha256(f"{workflow_id}\n{run_id}\n{step}".encode()).hexdigest()

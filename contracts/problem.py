@@ -1,0 +1,167 @@
+"""What went wrong, in one shape for every face: RFC 9457 problem details with a remedy."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field, ValidationError
+
+from contracts.model import Model
+
+TYPE_BASE = "https://instantstart.dev/problems/"
+
+
+class ProblemCode(StrEnum):
+    """What kind of thing went wrong. Stable: programs branch on it, and a failed activity carries it as its type."""
+
+    INVALID = "invalid"
+    """The input breaks a rule."""
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    """What exists, or runs, is not what was asked."""
+    FOREIGN = "foreign"
+    """A resource with the name exists and is not ours to change."""
+    BUSY = "busy"
+    """Something else holds what is needed, or the resource is in transition."""
+    THROTTLED = "throttled"
+    UNAVAILABLE = "unavailable"
+    """The other side cannot be reached or had an internal fault; the outcome of a call may be unknown."""
+    PROPAGATION = "propagation"
+    """What was just made is not visible everywhere yet."""
+    CAPACITY = "capacity"
+    QUOTA = "quota"
+    CREDENTIALS = "credentials"
+    """The caller's credentials are missing, expired or unknown."""
+    DENIED = "denied"
+    """The caller is known and may not do this."""
+    TIMEOUT = "timeout"
+    """A state was not reached within its limit."""
+    NOT_READY = "not_ready"
+    """A resource reached a state in which it does not work."""
+    UNSUPPORTED = "unsupported"
+    """The other side does not know the operation."""
+    INTERNAL = "internal"
+    """A defect of the platform itself."""
+
+
+class UpstreamError(Model):
+    """Who said no, in its own words."""
+
+    service: str
+    operation: str
+    error_code: str
+    request_id: str | None = None
+    status: int | None = None
+
+
+class FieldError(Model):
+    """One fault of an input."""
+
+    field: str
+    """JSON pointer (RFC 6901) into the body that was sent."""
+    detail: str
+    remedy: str | None = None
+
+
+class Problem(Model):
+    """A problem (RFC 9457): an HTTP error body, a stage's failure, a tool's error, and what a terminal shows."""
+
+    type: str
+    title: str
+    status: int = 500
+    detail: str
+    instance: str | None = None
+    code: ProblemCode
+    field: str | None = None
+    """JSON pointer to the field at fault, where one field is."""
+    remedy: str | None = None
+    """What to do next, in one sentence."""
+    retryable: bool = False
+    """Whether the same request may succeed later without a change."""
+    errors: list[FieldError] = Field(default_factory=list)
+    """Every fault of the input, where there are several."""
+    aws: UpstreamError | None = None
+    kubernetes: UpstreamError | None = None
+    operation: str | None = None
+    """The operation that stands in the way, where one does."""
+
+
+_TITLES: dict[ProblemCode, tuple[str, int, bool]] = {
+    ProblemCode.INVALID: ("The input breaks a rule", 422, False),
+    ProblemCode.NOT_FOUND: ("Not found", 404, False),
+    ProblemCode.CONFLICT: ("What exists is not what was asked", 409, False),
+    ProblemCode.FOREIGN: ("The resource is not ours", 409, False),
+    ProblemCode.BUSY: ("Busy", 409, True),
+    ProblemCode.THROTTLED: ("Too many requests", 429, True),
+    ProblemCode.UNAVAILABLE: ("The other side did not answer", 503, True),
+    ProblemCode.PROPAGATION: ("Not visible everywhere yet", 503, True),
+    ProblemCode.CAPACITY: ("Not enough capacity", 409, True),
+    ProblemCode.QUOTA: ("A quota is too low", 409, False),
+    ProblemCode.CREDENTIALS: ("Credentials were refused", 401, False),
+    ProblemCode.DENIED: ("Permission denied", 403, False),
+    ProblemCode.TIMEOUT: ("Not reached in time", 504, True),
+    ProblemCode.NOT_READY: ("A resource does not work", 409, False),
+    ProblemCode.UNSUPPORTED: ("The operation is not available there", 501, False),
+    ProblemCode.INTERNAL: ("A defect of the platform", 500, False),
+}
+
+
+def problem(
+    code: ProblemCode,
+    detail: str,
+    *,
+    remedy: str | None = None,
+    field: str | None = None,
+    status: int | None = None,
+    retryable: bool | None = None,
+    errors: list[FieldError] | None = None,
+    aws: UpstreamError | None = None,
+    kubernetes: UpstreamError | None = None,
+    operation: str | None = None,
+) -> Problem:
+    """Make a problem; type, title, status and retryable follow from the code unless given."""
+    title, default_status, default_retryable = _TITLES[code]
+    return Problem(
+        type=TYPE_BASE + code.value.replace("_", "-"),
+        title=title,
+        status=default_status if status is None else status,
+        detail=detail,
+        code=code,
+        field=field,
+        remedy=remedy,
+        retryable=default_retryable if retryable is None else retryable,
+        errors=errors or [],
+        aws=aws,
+        kubernetes=kubernetes,
+        operation=operation,
+    )
+
+
+def invalid(errors: list[FieldError]) -> Problem:
+    """The problem of an input with one fault or several."""
+    first = errors[0]
+    detail = first.detail if len(errors) == 1 else f"{len(errors)} fields are wrong; the first: {first.detail}"
+    return problem(
+        ProblemCode.INVALID,
+        detail,
+        field=first.field,
+        remedy=first.remedy or "Correct the fields named in `errors` and send the request again.",
+        errors=errors,
+    )
+
+
+def field_errors(error: ValidationError, prefix: str = "") -> list[FieldError]:
+    """The faults that a model found in its input, each with the JSON pointer of its field."""
+    return [
+        FieldError(
+            field=prefix + _pointer(fault["loc"]) + str(fault.get("ctx", {}).get("pointer", "")),
+            detail=fault["msg"].removeprefix("Value error, "),
+        )
+        for fault in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _pointer(location: tuple[int | str, ...]) -> str:
+    """A JSON pointer without the tags of unions, which are no part of the input."""
+    steps = [str(step) for step in location if step not in ("on-demand", "spot", "training-plan")]
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)

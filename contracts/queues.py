@@ -1,0 +1,33 @@
+"""Names of the task queues.
+
+AWS limits requests per account and region, so each region has a queue of its own with a server-side rate limit; a
+deployment serves one account.
+"""
+
+from __future__ import annotations
+
+from contracts.activity import Queue
+
+WORKFLOWS = "instantstart-workflows"
+ENTITIES = "instantstart-entities"
+PLATFORM = "instantstart-platform"
+WAIT = "instantstart-wait"
+KUBERNETES = "instantstart-kubernetes"
+
+
+def aws(region: str) -> str:
+    """The queue of the activities that call AWS in ``region``."""
+    return f"instantstart-aws-{region}"
+
+
+def task_queue(queue: Queue, region: str) -> str:
+    """The task queue on which an activity of ``queue`` runs for a cluster in ``region``."""
+    match queue:
+        case Queue.AWS:
+            return aws(region)
+        case Queue.WAIT:
+            return WAIT
+        case Queue.KUBERNETES:
+            return KUBERNETES
+        case Queue.PLATFORM:
+            return PLATFORM

@@ -1,0 +1,72 @@
+"""How a HyperPod instance looks as a node of Kubernetes.
+
+Labels: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-resiliency-node-labels.html
+"""
+
+from __future__ import annotations
+
+from sandbox.aws.hyperpod.base import Base
+from sandbox.aws.hyperpod.state import DEFAULT_THREADS_PER_CORE, Cluster, Node
+from sandbox.aws.instance_types import facts
+from sandbox.dataplane import NodeFacts
+
+HEALTH_LABEL = "sagemaker.amazonaws.com/node-health-status"
+CHECK_LABEL = "sagemaker.amazonaws.com/deep-health-check-status"
+
+
+class Joining(Base):
+    """Telling the data plane of nodes."""
+
+    def join(self, cluster: Cluster, node: Node) -> None:
+        """Let the node be seen in Kubernetes, or seen as it is now."""
+        if not cluster.eks_arn:
+            return
+        fact, group = facts(node.instance_type), cluster.groups[node.group]
+        kubernetes = group.spec.get("KubernetesConfig") or {}
+        node.labels = dict(kubernetes.get("Labels") or {})
+        node.taints = list(kubernetes.get("Taints") or [])
+        checking = node.status == "DeepHealthCheckInProgress"
+        health = "Unschedulable" if checking else "Schedulable"
+        labels = {
+            "sagemaker.amazonaws.com/compute-type": "hyperpod",
+            "sagemaker.amazonaws.com/cluster-name": cluster.name,
+            "sagemaker.amazonaws.com/instance-group-name": node.group,
+            HEALTH_LABEL: health,
+            "node.kubernetes.io/instance-type": node.instance_type,
+            "beta.kubernetes.io/instance-type": node.instance_type,
+            "topology.kubernetes.io/zone": node.zone,
+            "topology.kubernetes.io/region": cluster.region,
+            "topology.k8s.aws/zone-id": node.zone_id,
+            "kubernetes.io/arch": fact.architecture,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/hostname": node.name,
+            "sagemaker.amazonaws.com/capacity-type": "spot" if node.capacity_type == "Spot" else "on-demand",
+            **node.labels,
+        }
+        if group.spec.get("OnStartDeepHealthChecks"):
+            labels[CHECK_LABEL] = "InProgress" if checking else "Passed"
+        taints = [(t["Key"], t.get("Value") or "", t["Effect"]) for t in node.taints]
+        if checking:
+            taints.append((HEALTH_LABEL, "Unschedulable", "NoSchedule"))
+        node.joined = True
+        self.world.dataplane.add_node(
+            cluster.eks_arn,
+            NodeFacts(
+                name=node.name,
+                instance_id=node.instance_id,
+                instance_type=node.instance_type,
+                zone=node.zone,
+                zone_id=node.zone_id,
+                region=cluster.region,
+                internal_ip=node.ip,
+                vcpus=fact.vcpus_with(group.spec.get("ThreadsPerCore", DEFAULT_THREADS_PER_CORE)),
+                memory_mib=fact.memory_mib,
+                disk_gib=fact.disk_gib,
+                architecture=fact.architecture,
+                gpus=fact.gpus,
+                neuron_devices=fact.neuron_devices,
+                efa_interfaces=fact.efa_interfaces,
+                labels=labels,
+                taints=tuple(taints),
+            ),
+        )

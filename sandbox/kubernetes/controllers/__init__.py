@@ -1,0 +1,1 @@
+"""What runs a cluster: each module is a controller that reacts to changes and to the sandbox's clock."""

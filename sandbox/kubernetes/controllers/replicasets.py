@@ -1,0 +1,69 @@
+"""ReplicaSets keep a number of pods: https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sandbox.kubernetes.errors import ApiError
+from sandbox.kubernetes.objects import dig, set_condition
+from sandbox.kubernetes.resources import Json
+from sandbox.kubernetes.store import DELETED, Change
+
+from .base import PODS, Controller, Key, controller_of, is_active, is_deleted, is_ready, object_key
+
+REPLICA_SETS = ("apps", "replicasets")
+BURST = 50
+"""How many pods are made before the others are looked at."""
+
+
+class ReplicaSetController(Controller):
+    name = "replicaset"
+    watches = (REPLICA_SETS, PODS)
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        if change.storage_key == PODS:
+            owner = controller_of(change.new, "ReplicaSet")
+            if owner is not None:
+                yield owner
+        elif change.type != DELETED:
+            yield object_key(change.new)
+
+    def reconcile(self, key: Key) -> None:
+        kind = self.kind("replicasets", "apps")
+        found = self.find(kind, key)
+        if found is None or is_deleted(found):
+            return
+        pods = self.kind("pods")
+        active = [pod for pod in self.owned(found, "Pod") if is_active(pod)]
+        wanted = found["spec"].get("replicas", 1)
+        failure: ApiError | None = None
+        for _ in range(min(wanted - len(active), BURST)):
+            try:
+                active.append(self.registry.create(pods, key[0], self.make_pod(found, found["spec"]["template"])))
+            except ApiError as error:
+                failure = error
+                self.registry.event(
+                    found, "FailedCreate", f"Error creating: {error.message}", True, "replicaset-controller"
+                )
+                self.later(10, key)
+                break
+        if len(active) > wanted:
+            # Pods that do not run yet go first.
+            surplus = sorted(active, key=lambda p: (is_ready(p), bool(dig(p, "spec.nodeName"))))[: len(active) - wanted]
+            for pod in surplus:
+                self.registry.delete(pods, pod)
+                active.remove(pod)
+        elif len(active) < wanted and failure is None:
+            self.later(0, key)
+        self._report(found, active, failure)
+
+    def _report(self, found: Json, active: list[Json], failure: ApiError | None) -> None:
+        ready = sum(is_ready(pod) for pod in active)
+        status: Json = {"replicas": len(active), "observedGeneration": found["metadata"]["generation"]}
+        if active:
+            status["fullyLabeledReplicas"] = len(active)
+        if ready:
+            status |= {"readyReplicas": ready, "availableReplicas": ready}
+        if failure is not None:
+            set_condition(status, "ReplicaFailure", "True", "FailedCreate", failure.message, self.registry.timestamp())
+        self.status(self.kind("replicasets", "apps"), found, status)

@@ -1,0 +1,278 @@
+"""Scale, logs, eviction, binding, tokens and the other subresources that are no plain part of an object."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from . import errors, patches, selectors
+from .errors import ApiError
+from .objects import clone, dig, is_true, json_path, parse_time, rfc3339
+from .replies import Reply, Stream, object_reply, reply, success, text
+from .requests import Call
+from .resources import Json, ResourceType
+from .store import Change, Subscription
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+
+def handle(
+    cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str, sub: str
+) -> Reply | Stream | None:
+    """Answer a request for a special subresource; None if it is one that is written like the object."""
+    match sub:
+        case "scale":
+            return scale(cluster, call, kind, namespace, name)
+        case "log":
+            return log(cluster, call, kind, namespace, name)
+        case "eviction":
+            return evict(cluster, call, kind, namespace, name)
+        case "binding":
+            return bind(cluster, call, kind, namespace, name)
+        case "token":
+            return token(cluster, call, kind, namespace, name)
+        case "finalize":
+            return finalize(cluster, call, kind, namespace, name)
+        case "exec" | "attach" | "portforward":
+            raise ApiError(400, "Upgrade request required")
+    return None
+
+
+def _set_path(obj: Json, path: str, value: Any) -> None:
+    *parents, last = path.strip(".").split(".")
+    for key in parents:
+        obj = obj.setdefault(key, {})
+    obj[last] = value
+
+
+def scale(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:
+    """autoscaling/v1 Scale"""
+    obj = cluster.registry.require(kind, namespace, name)
+    spec_path = kind.scale_paths.get("specReplicasPath", ".spec.replicas")
+    status_path = kind.scale_paths.get("statusReplicasPath", ".status.replicas")
+
+    def form(of: Json) -> Json:
+        meta = of["metadata"]
+        keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        status: Json = {"replicas": json_path(of, status_path) or 0}
+        if kind.custom:
+            label_path = kind.scale_paths.get("labelSelectorPath")
+            selector = json_path(of, label_path) if label_path else None
+        else:
+            selector = selectors.to_text(dig(of, "spec.selector"))
+        if selector:
+            status["selector"] = selector
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {k: meta[k] for k in keys if k in meta},
+            "spec": {"replicas": json_path(of, spec_path) or 0},
+            "status": status,
+        }
+
+    if call.method == "GET":
+        return reply(form(obj))
+    if call.method == "PATCH":
+        json_patch = call.content_type == "application/json-patch+json"
+        wanted = patches.json_patch(form(obj), call.body) if json_patch else patches.merge_patch(form(obj), call.body)
+    elif call.method == "PUT":
+        wanted = call.body_object
+    else:
+        raise _method_not_allowed()
+    replicas = dig(wanted, "spec.replicas", 0)
+    if type(replicas) is not int or replicas < 0:
+        message = f"Invalid value: {replicas}: must be greater than or equal to 0"
+        raise errors.invalid(kind, name, [errors.invalid_value("spec.replicas", message)])
+    new = clone(obj)
+    _set_path(new, spec_path, replicas)
+    new["metadata"]["resourceVersion"] = dig(wanted, "metadata.resourceVersion") or obj["metadata"]["resourceVersion"]
+    return reply(form(cluster.registry.update(kind, obj, new, call.write(subresource=""))))
+
+
+def _method_not_allowed() -> ApiError:
+    return ApiError(405, "the server does not allow this method on the requested resource")
+
+
+def _container(call: Call, pod: Json) -> str:
+    names = [c["name"] for c in [*dig(pod, "spec.initContainers", []), *dig(pod, "spec.containers", [])]]
+    wanted = call.query.get("container")
+    if wanted and wanted not in names:
+        raise ApiError(400, f"container {wanted} is not valid for pod {pod['metadata']['name']}")
+    annotated = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
+    main = [c["name"] for c in dig(pod, "spec.containers", [])]
+    if not wanted and len(main) > 1 and annotated is None:
+        raise ApiError(
+            400,
+            f"a container name must be specified for pod {pod['metadata']['name']}, choose one of: [{' '.join(main)}]",
+        )
+    return wanted or annotated or main[0]
+
+
+def log(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply | Stream:
+    """A container's log. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
+    pod = cluster.registry.require(kind, namespace, name)
+    container = _container(call, pod)
+    if not dig(pod, "status.containerStatuses") or dig(pod, "status.phase") == "Pending":
+        message = f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
+        raise ApiError(400, message)
+    uid = pod["metadata"]["uid"]
+    since = None
+    if "sinceSeconds" in call.query:
+        since = cluster.now() - float(call.query["sinceSeconds"])
+    elif call.query.get("sinceTime"):
+        since = parse_time(call.query["sinceTime"])
+    stamps = call.flag("timestamps")
+
+    def lines(start: int = 0) -> list[str]:
+        return [
+            (f"{rfc3339(at)} " if stamps else "") + line + "\n"
+            for at, line in cluster.logs.lines(uid, container)[start:]
+            if since is None or at >= since
+        ]
+
+    written = len(cluster.logs.lines(uid, container))
+    first = lines()
+    if "tailLines" in call.query:
+        tail = int(call.query["tailLines"])
+        first = first[-tail:] if tail else []
+    joined = "".join(first)
+    if "limitBytes" in call.query:
+        joined = joined[: int(call.query["limitBytes"])]
+    if not call.flag("follow"):
+        return text(joined)
+
+    loop, wake = asyncio.get_running_loop(), asyncio.Event()
+
+    def notify() -> None:
+        loop.call_soon_threadsafe(wake.set)
+
+    def pod_changed(change: Change | None) -> None:
+        if change is None or change.new["metadata"]["uid"] == uid:
+            notify()
+
+    subscription = Subscription(kind.storage_key, pod_changed)
+    cluster.logs.follow(uid, notify)
+    cluster.store.subscribe(subscription)
+
+    async def follow() -> AsyncIterator[bytes]:
+        position = written
+        try:
+            if joined:
+                yield joined.encode()
+            while True:
+                wake.clear()
+                with cluster.store.lock:
+                    live = cluster.store.by_uid(uid)
+                    total = len(cluster.logs.lines(uid, container))
+                    new = lines(position)
+                position = total
+                if new:
+                    yield "".join(new).encode()
+                if live is None or dig(live, "status.phase") in ("Succeeded", "Failed"):
+                    return
+                await wake.wait()
+        finally:
+            cluster.logs.unfollow(uid, notify)
+            cluster.store.unsubscribe(subscription)
+
+    return Stream(follow, "text/plain; charset=utf-8")
+
+
+def evict(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:
+    """Delete a pod unless a disruption budget forbids it: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/"""
+    if call.method != "POST":
+        raise _method_not_allowed()
+    pod = cluster.registry.require(kind, namespace, name)
+    options = dig(call.body_object, "deleteOptions", {})
+    for budget in cluster.store.objects(cluster.registry.type("poddisruptionbudgets", "policy")).values():
+        if budget["metadata"]["namespace"] != namespace or not dig(budget, "spec.selector"):
+            continue
+        requirements = selectors.from_label_selector(budget["spec"]["selector"])
+        if not selectors.matches_labels(requirements, pod["metadata"].get("labels")):
+            continue
+        if dig(pod, "status.phase") == "Running" and allowed_disruptions(cluster, budget) <= 0:
+            raise ApiError(
+                429,
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                details={
+                    "causes": [
+                        errors.cause(
+                            "DisruptionBudget",
+                            "",
+                            f"The disruption budget {budget['metadata']['name']} does not allow it",
+                        )
+                    ],
+                    "retryAfterSeconds": 10,
+                },
+                headers={"retry-after": "10"},
+            )
+    dry_run = call.dry_run or "All" in (options.get("dryRun") or [])
+    cluster.registry.delete(kind, pod, options, dry_run)
+    return success(code=201)
+
+
+def _share(value: Any, total: int) -> int:
+    if isinstance(value, str) and value.endswith("%"):
+        return -(-total * int(value[:-1]) // 100)
+    return int(value)
+
+
+def allowed_disruptions(cluster: Cluster, budget: Json) -> int:
+    requirements = selectors.from_label_selector(budget["spec"]["selector"])
+    pods = [
+        pod
+        for pod in cluster.store.objects(cluster.registry.type("pods")).values()
+        if pod["metadata"]["namespace"] == budget["metadata"]["namespace"]
+        and not pod["metadata"].get("deletionTimestamp")
+        and selectors.matches_labels(requirements, pod["metadata"].get("labels"))
+    ]
+    healthy = sum(is_true(pod, "Ready") for pod in pods)
+    spec = budget["spec"]
+    if spec.get("maxUnavailable") is not None:
+        return healthy - (len(pods) - _share(spec["maxUnavailable"], len(pods)))
+    return healthy - _share(spec.get("minAvailable", 1), len(pods))
+
+
+def bind(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:
+    """What a scheduler does: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/binding-v1/"""
+    pod = cluster.registry.require(kind, namespace, name)
+    node = dig(call.body_object, "target.name")
+    if dig(pod, "spec.nodeName"):
+        message = f"pod {name} is already assigned to node {pod['spec']['nodeName']!r}"
+        raise ApiError(409, message, details={"name": name, "kind": "pods/binding"})
+    cluster.registry.modify(kind, namespace, name, lambda o: o["spec"].update(nodeName=node))
+    return success(code=201)
+
+
+def token(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:
+    """authentication.k8s.io/v1 TokenRequest"""
+    account = cluster.registry.require(kind, namespace, name)
+    body = call.body_object
+    seconds = int(dig(body, "spec.expirationSeconds", 3600))
+    audiences = dig(body, "spec.audiences") or [cluster.issuer]
+    expires = cluster.now() + seconds
+    issued = cluster.tokens.issue(namespace or "", name, account["metadata"]["uid"], audiences, expires)
+    return reply(
+        {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": name, "namespace": namespace, "creationTimestamp": cluster.registry.timestamp()},
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": dig(body, "spec.boundObjectRef"),
+            },
+            "status": {"token": issued, "expirationTimestamp": rfc3339(expires)},
+        },
+        201,
+    )
+
+
+def finalize(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:
+    """Replace a namespace's finalizers."""
+    old = cluster.registry.require(kind, namespace, name)
+    new = clone(old)
+    new["spec"] = dig(call.body_object, "spec", {})
+    return object_reply(call, kind, cluster.registry.update(kind, old, new, call.write(subresource="*")), cluster.now())

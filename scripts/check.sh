@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Every check of the project. All run, whatever fails before; pytest comes last, so that its summary does too.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/${VENV:-.venv}/bin:$PATH"
+
+failed=()
+check() {
+    printf '\n== %s\n' "$*"
+    "$@" || failed+=("$1 ${2:-}")
+}
+
+# The product's packages that exist.
+packages=()
+for package in contracts workflows activities worker api mcp_server ui cli; do
+    if [ -d "$package" ]; then packages+=("$package"); fi
+done
+
+check ruff check .
+check ruff format --check .
+check mypy --explicit-package-bases "${packages[@]}"
+check lint-imports
+if [ ${#failed[@]} -gt 0 ]; then
+    printf '\nFAILED so far: %s\n' "$(IFS=,; echo "${failed[*]}")"
+fi
+check python -m pytest "$@"
+[ ${#failed[@]} -eq 0 ]

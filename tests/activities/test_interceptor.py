@@ -1,0 +1,101 @@
+"""What every activity gets, seen through the interceptor's own seams."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
+
+from activities import interceptor as module
+from activities.context import BindContext, bound
+from activities.interceptor import ActivityInterceptor
+from contracts.network import Scope
+from contracts.storage import WaitForClaim
+from tests.activities.conftest import settings
+from tests.activities.test_errors import aws_error
+
+REQUEST = WaitForClaim(
+    scope=Scope(cluster="demo", region="us-west-2", created_by="tests", request_id="req-9"),
+    eks_cluster="e",
+    claim="c",
+    namespace="default",
+)
+
+
+class Root(ActivityInboundInterceptor):
+    """The end of the chain: runs the function, and keeps what is heartbeat."""
+
+    def __init__(self) -> None:
+        self.beats: list[Any] = []
+
+    def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        self.outbound = outbound
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        return await input.fn(self.outbound, *input.args)
+
+
+class Outbound(ActivityOutboundInterceptor):
+    def __init__(self, root: Root) -> None:
+        self._root = root
+
+    def info(self) -> activity.Info:
+        return activity.info()
+
+    def heartbeat(self, *details: Any) -> None:
+        self._root.beats.append(details)
+
+
+async def execute(function: Any, **info: Any) -> Root:
+    root = Root()
+    chain = ActivityInterceptor(settings()).intercept_activity(root)
+    chain.init(Outbound(root))
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(environment.info, **{"workflow_id": "create-cluster/demo", **info})
+
+    async def run() -> None:
+        await chain.execute_activity(ExecuteActivityInput(fn=function, args=[REQUEST], executor=None, headers={}))
+
+    await environment.run(run)
+    return root
+
+
+async def test_errors_are_classified() -> None:
+    async def refused(outbound: Any, request: Any) -> None:
+        raise aws_error("AccessDeniedException", 403)
+
+    with pytest.raises(ApplicationError) as caught:
+        await execute(refused)
+    assert (caught.value.type, caught.value.non_retryable) == ("denied", True)
+
+
+async def test_a_silent_activity_is_heard_and_loses_no_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.01)
+
+    async def silent(outbound: Any, request: Any) -> None:
+        await asyncio.sleep(0.05)
+        outbound.heartbeat({"polls": 8})
+        await asyncio.sleep(0.05)
+
+    root = await execute(silent, heartbeat_details=[{"polls": 7}])
+    assert root.beats[0] == ({"polls": 7},)
+    assert root.beats[-1] == ({"polls": 8},)
+    assert len(root.beats) > 3
+
+
+async def test_logs_say_for_whom() -> None:
+    record = logging.makeLogRecord({})
+
+    async def logs(outbound: Any, request: Any) -> None:
+        BindContext().filter(record)
+        assert bound.get().request_id == "req-9"
+
+    await execute(logs)
+    assert (record.cluster, record.operation) == ("demo", "create-cluster/demo")  # type: ignore[attr-defined]

@@ -1,0 +1,284 @@
+"""Small workflows under the real names, which speak the interface between gateway and workflows.
+
+What an operation does follows from its tag: ``ask-…`` asks for capacity, ``block-…`` blocks at its second stage,
+``beat-…`` runs an activity with live details, ``crash-…`` fails without an outcome, everything else runs until it is
+told to finish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio import activity, workflow
+from temporalio.common import RetryPolicy, SearchAttributeKey
+from temporalio.exceptions import ApplicationError
+
+from contracts import visibility
+from contracts.catalogue import AccessSpec, ControlPlaneSpec, VerificationSpec
+from contracts.cluster import ClusterRecord, ClusterSpec, ClusterView
+from contracts.corrections import apply_corrections
+from contracts.decision import Abort, Answer, Approval, Decision, Resolution
+from contracts.model import fingerprint
+from contracts.operation import MEMO_PROGRESS, Outcome, Phase, Progress, Stage, StageState, Start
+from contracts.options import CheckCluster, Findings, LookUpOptions, Options
+from contracts.problem import FieldError, ProblemCode, field_errors, invalid, problem
+from contracts.storage import StorageSpec
+
+OCCUPIED = "10.66.0.0/16"
+SLOW_TO_CHECK = "10.67.0.0/16"
+
+
+def refuse(code: ProblemCode, detail: str) -> ApplicationError:
+    return ApplicationError(detail, problem(code, detail).model_dump(mode="json"), type=code.value)
+
+
+@activity.defn(name="hyperpod.wait_for_nodes")
+async def wait_for_nodes(limit: int) -> None:
+    for n in range(1, limit):
+        activity.heartbeat({"detail": f"{n} of {limit} nodes are Ready"})
+        await asyncio.sleep(0.2)
+
+
+class Engine:
+    def __init__(self) -> None:
+        self.stages = {"network": Stage(name="network", title="Network"), "nodes": Stage(name="nodes", title="Nodes")}
+        self.version = 0
+        self.phase = Phase.RUNNING
+        self.detail: str | None = None
+        self.decision: Decision | None = None
+        self.answer: Answer | None = None
+        self.resolution: Resolution | None = None
+        self.approval: Approval | None = None
+        self.aborted: Abort | None = None
+        self.finished = False
+        self.plan_hash = ""
+        self.spec: dict[str, Any] = {}
+
+    def emit(self) -> None:
+        self.version += 1
+        progress = Progress(
+            version=self.version,
+            phase=self.phase,
+            detail=self.detail,
+            stages=list(self.stages.values()),
+            decision=self.decision,
+            plan_hash=self.plan_hash,
+            problem=next((s.problem for s in self.stages.values() if s.state is StageState.BLOCKED), None),
+            result={"cluster": "made"} if self.phase is Phase.SUCCEEDED else None,
+            updated_at=workflow.now(),
+        )
+        workflow.upsert_memo({MEMO_PROGRESS: progress})
+        workflow.upsert_search_attributes(
+            [
+                SearchAttributeKey.for_keyword(visibility.PHASE).value_set(self.phase.value),
+                SearchAttributeKey.for_bool(visibility.NEEDS_ATTENTION).value_set(self.phase.needs_attention),
+            ]
+        )
+
+    def stage(self, name: str, **changes: Any) -> None:
+        self.stages[name] = self.stages[name].model_copy(update=changes)
+
+    async def until(self, condition: Any) -> bool:
+        await workflow.wait_condition(lambda: self.aborted is not None or condition())
+        return self.aborted is None
+
+    async def go(self, start: Start[Any]) -> Outcome:
+        self.plan_hash = fingerprint(start.spec)
+        spec = start.spec.model_dump(mode="json")
+        if start.needs_approval:
+            self.phase = Phase.WAITING_FOR_APPROVAL
+            self.emit()
+            if not await self.until(lambda: self.approval) or not self.approval or not self.approval.approved:
+                return self.end(Phase.ABORTED)
+        self.phase = Phase.RUNNING
+        self.stage("network", state=StageState.DONE, attempt=1)
+        self.stage("nodes", state=StageState.RUNNING, attempt=1)
+        self.emit()
+        match start.cluster.partition("-")[0]:
+            case "ask":
+                self.phase = Phase.WAITING_FOR_DECISION
+                self.decision = Decision(
+                    id="capacity", question="Which?", answer_schema={"type": "object"}, asked_at=workflow.now()
+                )
+                self.emit()
+                await self.until(lambda: self.answer)
+            case "block":
+                await self.block(spec)
+            case "beat":
+                await workflow.execute_activity(
+                    wait_for_nodes,
+                    100,
+                    activity_id="nodes/hyperpod.wait_for_nodes",
+                    start_to_close_timeout=timedelta(minutes=1),
+                    heartbeat_timeout=timedelta(seconds=20),
+                    cancellation_type=workflow.ActivityCancellationType.ABANDON,
+                    retry_policy=RetryPolicy(maximum_attempts=2),
+                )
+            case "crash":
+                raise ApplicationError("a defect", non_retryable=True)
+            case _:
+                await self.until(lambda: self.finished)
+        if self.aborted:
+            return self.end(Phase.ABORTED)
+        self.decision = None
+        self.stage("nodes", state=StageState.DONE)
+        return self.end(Phase.SUCCEEDED)
+
+    async def block(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        for attempt in range(1, 100):
+            failed = problem(ProblemCode.CAPACITY, "no capacity")
+            self.stage("nodes", state=StageState.BLOCKED, attempt=attempt, problem=failed)
+            self.phase, self.resolution = Phase.BLOCKED, None
+            self.detail = f"asked for {spec.get('kubernetes_version')}"
+            self.emit()
+            if not await self.until(lambda: self.resolution):
+                return
+            assert self.resolution is not None
+            if not self.resolution.corrections:
+                return
+            spec = self.spec = apply_corrections(spec, self.resolution.corrections)
+
+    def end(self, phase: Phase) -> Outcome:
+        self.phase = phase
+        self.emit()
+        return Outcome(phase=phase)
+
+    @workflow.update
+    def decide(self, answer: Answer) -> None:
+        self.answer = answer
+
+    @decide.validator
+    def _decide(self, answer: Answer) -> None:
+        if answer.answer.get("availability_zone") == "us-west-2z":
+            found = invalid(
+                [FieldError(field="/answer/availability_zone", detail="us-west-2z does not offer the type")]
+            )
+            raise ApplicationError(found.detail, found.model_dump(mode="json"), type=found.code.value)
+
+    @workflow.update
+    def resolve(self, resolution: Resolution) -> None:
+        self.resolution = resolution
+
+    @resolve.validator
+    def _resolve(self, resolution: Resolution) -> None:
+        try:
+            ClusterSpec.model_validate(apply_corrections(self.spec, resolution.corrections or {}))
+        except ValidationError as error:
+            found = invalid(field_errors(error, "/corrections"))
+            raise ApplicationError(found.detail, found.model_dump(mode="json"), type=found.code.value) from error
+
+    @workflow.update
+    def abort(self, abort: Abort) -> None:
+        self.aborted = abort
+        self.detail = f"aborted by {abort.by}"
+
+    @workflow.update
+    def approve(self, approval: Approval) -> None:
+        self.approval = approval
+
+    @approve.validator
+    def _approve(self, approval: Approval) -> None:
+        if approval.reason == "refuse me":
+            raise refuse(ProblemCode.CONFLICT, "the workflow refuses")
+
+    @workflow.signal
+    def nudge(self, detail: str) -> None:
+        self.detail = detail
+        self.emit()
+
+    @workflow.signal
+    def finish(self) -> None:
+        self.finished = True
+
+
+@workflow.defn(name="create-cluster")
+class CreateCluster(Engine):
+    @workflow.run
+    async def run(self, start: Start[ClusterSpec]) -> Outcome:
+        return await self.go(start)
+
+
+@workflow.defn(name="create-control-plane")
+class CreateControlPlane(Engine):
+    @workflow.run
+    async def run(self, start: Start[ControlPlaneSpec]) -> Outcome:
+        return await self.go(start)
+
+
+@workflow.defn(name="verify-access")
+class VerifyAccess(Engine):
+    @workflow.run
+    async def run(self, start: Start[AccessSpec]) -> Outcome:
+        return await self.go(start)
+
+
+@workflow.defn(name="create-storage")
+class CreateStorage(Engine):
+    @workflow.run
+    async def run(self, start: Start[StorageSpec]) -> Outcome:
+        return await self.go(start)
+
+
+@workflow.defn(name="verify-cluster")
+class VerifyCluster(Engine):
+    @workflow.run
+    async def run(self, start: Start[VerificationSpec]) -> Outcome:
+        return await self.go(start)
+
+
+@workflow.defn(name="cluster")
+class Cluster:
+    @workflow.init
+    def __init__(self, record: ClusterRecord) -> None:
+        self.record = record
+
+    @workflow.run
+    async def run(self, record: ClusterRecord) -> None:
+        await workflow.wait_condition(lambda: False)
+
+    @workflow.query
+    def view(self) -> ClusterView:
+        return ClusterView(record=self.record.model_copy(update={"kubernetes_version": "1.34"}))
+
+
+@workflow.defn(name="look-up-options")
+class LookUp:
+    @workflow.run
+    async def run(self, asked: LookUpOptions) -> Options:
+        if asked.instance_types == ["ml.denied.xlarge"]:
+            raise refuse(ProblemCode.DENIED, "not authorised for servicequotas:ListServiceQuotas")
+        return Options(
+            region=asked.region,
+            zones=[],
+            instance_types=[],
+            training_plans=[],
+            kubernetes_versions=["1.34"],
+            looked_up_at=datetime.now(UTC),
+        )
+
+
+@workflow.defn(name="check-cluster")
+class Check:
+    @workflow.run
+    async def run(self, asked: CheckCluster) -> Findings:
+        if asked.spec.network.vpc_cidr == SLOW_TO_CHECK:
+            await workflow.wait_condition(lambda: False)
+        if asked.spec.network.vpc_cidr == OCCUPIED:
+            return Findings(errors=[FieldError(field="/network/vpc_cidr", detail="overlaps vpc-1")])
+        return Findings()
+
+
+WORKFLOWS: list[Any] = [
+    CreateCluster,
+    CreateControlPlane,
+    VerifyAccess,
+    CreateStorage,
+    VerifyCluster,
+    Cluster,
+    LookUp,
+    Check,
+]

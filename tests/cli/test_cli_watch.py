@@ -1,0 +1,97 @@
+"""Following operations: events, resumption, restarts of the gateway, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from cli.follow import Event, events
+from contracts.operation import Operation, Phase
+from tests.cli import fake_gateway as fake
+from tests.cli.conftest import Ran
+from tests.cli.fake_gateway import Gateway
+
+Cli = Callable[..., Ran]
+
+
+def test_events_of_a_stream() -> None:
+    lines = ["retry: 3000", ": ping", "", "id: 7", "event: progress", "data: {", "data: }", "", "data: cut off"]
+    assert list(events(iter(lines))) == [Event("progress", "{\n}", "7")]
+
+
+def test_a_watch_prints_progress_to_stderr_and_the_end_to_stdout(gateway: Gateway, cli: Cli) -> None:
+    ran = cli("operation", "watch", fake.ID, "-o", "json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["phase"] == "succeeded"
+    lines = [line.partition(" ")[2] for line in ran.err.splitlines()]
+    assert lines[0] == "create-cluster/demo running"
+    assert "  Network running: vpc-1" in lines
+    assert "  Network done: vpc-1" in lines
+    assert lines.count("  Network done: vpc-1") == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        (fake.operation(Phase.FAILED, detail="a defect"), 1, "create-cluster/demo failed: a defect"),
+        (fake.operation(Phase.ABORTED), 1, "create-cluster/demo aborted"),
+        (fake.BLOCKED, 4, "Not enough capacity: no ml.g5.8xlarge left\n  field: /x\n  remedy: Choose another zone."),
+        (fake.WAITING, 4, "instantstart operation decide create-cluster/demo"),
+        (fake.operation(Phase.WAITING_FOR_APPROVAL), 4, "instantstart operation approve create-cluster/demo"),
+    ],
+)
+def test_exit_codes(gateway: Gateway, cli: Cli, end: Operation, code: int, said: str) -> None:
+    gateway.script = [fake.RUNNING, end]
+    ran = cli("cluster", "create", "demo", "--wait")
+    assert ran.code == code
+    assert said in ran.err
+
+
+def test_a_stream_that_breaks_is_resumed_behind_the_last_event(gateway: Gateway, cli: Cli) -> None:
+    gateway.cuts = [0, 1]
+    ran = cli("operation", "watch", fake.ID)
+    assert ran.code == 0
+    streams = gateway.requests("GET", "/events")
+    assert [each.headers.get("last-event-id") for each in streams] == [None, "0", "1"]
+    assert {each.query["run_id"] for each in streams} == {"run-1"}
+    assert "connection to the gateway lost" in ran.err
+    assert "connected again" in ran.err
+
+
+def test_a_watch_survives_a_restart_of_the_gateway(
+    gateway: Gateway, spawn: Callable[..., subprocess.Popen[str]]
+) -> None:
+    gateway.script = [fake.RUNNING, fake.LATER]
+    process = spawn("operation", "watch", fake.ID, "-o", "json")
+    assert process.stderr is not None
+    while "Capacity running" not in (line := process.stderr.readline()):
+        assert line, "the watch ended early"
+    gateway.stop()
+    while "lost" not in (line := process.stderr.readline()):
+        assert line, "the watch ended early"
+    gateway.hold.clear()
+    gateway.script.append(fake.SUCCEEDED)
+    gateway.start()
+    out, said = process.communicate(timeout=20)
+    assert process.returncode == 0, said
+    assert json.loads(out)["phase"] == "succeeded"
+    assert gateway.requests("GET", "/events")[-1].headers["last-event-id"] == "1"
+
+
+def test_what_has_just_been_answered_does_not_end_the_watch(gateway: Gateway, cli: Cli) -> None:
+    gateway.script = [fake.WAITING, fake.WAITING, fake.SUCCEEDED]
+    gateway.hold.set()
+    ran = cli("operation", "decide", fake.ID, "--default", "--wait")
+    assert ran.code == 0
+    assert len(gateway.requests("POST", "/decide")) == 1
+
+
+def test_a_gateway_that_refuses_the_stream_ends_the_watch(gateway: Gateway, cli: Cli) -> None:
+    body = {"title": "Permission denied", "detail": "no streams for you", "code": "denied"}
+    gateway.answers[("GET", f"/api/v1/operations/{fake.ID}/events")] = (403, body)
+    ran = cli("operation", "watch", fake.ID)
+    assert ran.code == 1
+    assert "no streams for you" in ran.err

@@ -1,0 +1,49 @@
+"""Temporal servers for tests, from the wheels that the development lock installs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from temporalio.common import SearchAttributeKey
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from contracts import visibility
+
+settings.register_profile("project", max_examples=40, deadline=None)
+settings.load_profile("project")
+
+BIN = Path(sys.prefix) / "bin"
+
+
+@pytest.fixture(scope="session")
+async def dev_server() -> AsyncIterator[WorkflowEnvironment]:
+    """A real Temporal server in memory, with our search attributes. Give every test's workflows IDs of their own."""
+    keywords = [SearchAttributeKey.for_keyword(name) for name in visibility.KEYWORDS]
+    bools = [SearchAttributeKey.for_bool(name) for name in visibility.BOOLS]
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(BIN / "temporal"),
+        search_attributes=[*keywords, *bools],
+        data_converter=pydantic_data_converter,
+        dev_server_extra_args=["--headless"],
+    ) as environment:
+        yield environment
+
+
+@pytest.fixture
+async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
+    """A Temporal server whose time jumps to the next timer. Its clock is shared: a workflow must end in its test."""
+    async with await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=str(BIN / "temporal-test-server"), data_converter=pydantic_data_converter
+    ) as environment:
+        yield environment
+
+
+def pytest_sessionfinish() -> None:
+    # temporalio's native threads may still be ending; leaving at once crashes now and then (sdk-python issue 300).
+    time.sleep(0.2)

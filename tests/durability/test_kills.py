@@ -1,0 +1,63 @@
+"""kill -9 of any part, at every stage boundary and inside stages: the pipeline finishes, and nothing is done twice."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.local_stack import LocalStack, local_stack
+
+SPEED = 60.0
+ENDS = ("succeeded", "blocked", "aborted", "failed")
+BODY = {"tag": "demo", "instance_groups": [{"instance_type": "ml.g5.8xlarge", "count": 2}]}
+OPERATION = "create-cluster/demo"
+
+
+def created(stack: LocalStack) -> Counter[str]:
+    """Effects of a run. Helm's bookkeeping is left out: a release that was killed half-way has one revision more."""
+    return Counter({name: count for name, count in stack.effects().items() if "/secrets" not in name})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
+    """What a run does that nobody disturbs."""
+    with local_stack(tmp_path_factory.mktemp("undisturbed"), SPEED) as stack:
+        stack.gateway.post("/clusters", json=BODY).raise_for_status()
+        assert stack.until(OPERATION, lambda o: o["phase"] in ENDS)["phase"] == "succeeded"
+        return created(stack)
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        pytest.param([("worker",)], id="worker"),
+        pytest.param([("gateway",), ("temporal",), ("temporal", "worker", "gateway")], id="gateway-temporal-all"),
+    ],
+)
+def test_whatever_is_killed_at_every_stage_boundary_and_inside_stages_each_effect_happens_once(
+    tmp_path: Path, turns: list[tuple[str, ...]], undisturbed: Counter[str]
+) -> None:
+    dice = random.Random(7)
+    victims = itertools.cycle(turns)
+    kills = 0
+    with local_stack(tmp_path, SPEED) as stack:
+        stack.gateway.post("/clusters", json=BODY).raise_for_status()
+        reached: set[tuple[str, str]] = set()
+        while (operation := stack.operation(OPERATION))["phase"] not in ENDS:
+            now = {(stage["name"], stage["state"]) for stage in operation["stages"] if stage["state"] != "pending"}
+            if now - reached or dice.random() < 0.02:
+                reached |= now
+                names = next(victims)
+                stack.kill(*names)
+                stack.start(*names)
+                kills += 1
+            time.sleep(0.1)
+        assert operation["phase"] == "succeeded", operation["problem"]
+        assert kills >= 6
+        assert {stage["state"] for stage in operation["stages"]} == {"done"}
+        assert created(stack) == undisturbed

@@ -1,0 +1,140 @@
+"""The whole local stack as real processes, each of which can be killed and started again.
+
+Not supervised: a test says itself who dies and when somebody comes back. Benchmarks use it too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from cli.stack.child import Child
+from cli.stack.folder import DataFolder
+from cli.stack.launch import new_token
+from cli.stack.ports import free_port
+from cli.stack.services import services
+from cli.stack.settings import Ports, StackSettings
+
+START_LIMIT = 90.0
+
+
+class LocalStack:
+    """Temporal, sandbox, worker and gateway on free ports, with their state in ``folder``."""
+
+    def __init__(self, folder: Path, speed: float, env: dict[str, str] | None = None) -> None:
+        ports = Ports(**{port.setting: free_port() for port in Ports().each()})
+        self.settings = StackSettings(DataFolder(folder), ports=ports, speed=speed)
+        self.settings.folder.create()
+        self._services = {
+            service.name: replace(service, env={**service.env, **(env or {})}) for service in services(self.settings)
+        }
+        self._children: dict[str, Child] = {}
+        self.token = ""
+
+    def start(self, *names: str) -> None:
+        """Start services and wait until each works."""
+        for name in names or tuple(self._services):
+            service = self._services[name]
+            self._children[name] = child = Child(service, self.settings.folder.logs)
+            deadline = time.monotonic() + START_LIMIT
+            while not _works(service.ready):
+                if child.exit_code() is not None or time.monotonic() > deadline:
+                    raise AssertionError(f"{name} {child.ended_how()}\n{child.tail()}")
+                time.sleep(0.1)
+        if not self.token:
+            self.token = new_token(self.settings)
+
+    def kill(self, *names: str) -> None:
+        """SIGKILL, without a word before it."""
+        for name in names:
+            os.kill(self._children[name].pid, signal.SIGKILL)
+            self._children.pop(name).stop()
+
+    def stop(self) -> None:
+        for name in reversed(list(self._children)):
+            self._children.pop(name).stop()
+
+    def environment(self, name: str) -> dict[str, str]:
+        """The environment that a service runs with."""
+        return dict(self._services[name].env)
+
+    def pid(self, name: str) -> int:
+        return self._children[name].pid
+
+    def log(self, name: str) -> str:
+        return (self.settings.folder.logs / f"{name}.log").read_text(errors="replace")
+
+    @property
+    def gateway(self) -> httpx.Client:
+        """A client of the gateway with an administrator's token."""
+        return httpx.Client(
+            base_url=f"{self.settings.gateway_url}/api/v1",
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=30,
+        )
+
+    @property
+    def sandbox(self) -> httpx.Client:
+        """A client of the sandbox's admin API."""
+        return httpx.Client(base_url=f"{self.settings.sandbox_url}/_sandbox", timeout=30)
+
+    def operation(self, identifier: str) -> dict[str, Any]:
+        """An operation, as soon as the gateway can say; a gateway or Temporal that is down is waited for."""
+        deadline = time.monotonic() + START_LIMIT
+        while True:
+            try:
+                answer = self.gateway.get(f"/operations/{identifier}")
+                if answer.status_code == 200:
+                    found: dict[str, Any] = answer.json()
+                    return found
+                if answer.status_code not in (503, 404) or time.monotonic() > deadline:
+                    raise AssertionError(f"{answer.status_code} {answer.text}")
+            except httpx.TransportError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+    def until(
+        self, identifier: str, condition: Callable[[dict[str, Any]], bool], limit: float = 240.0
+    ) -> dict[str, Any]:
+        """Wait until an operation fulfils a condition."""
+        deadline = time.monotonic() + limit
+        while not condition(found := self.operation(identifier)):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {limit} s: {json.dumps(found, indent=2)}")
+            time.sleep(0.1)
+        return found
+
+    def effects(self) -> Counter[str]:
+        """How often each mutating AWS call had an effect, by ``service:Operation``."""
+        entries = self.sandbox.get("/ledger", params={"effects_only": "true"}).json()
+        rows = entries["entries"] if isinstance(entries, dict) else entries
+        return Counter(f"{row['service']}:{row['operation']}" for row in rows)
+
+
+def _works(ready: Callable[[], bool]) -> bool:
+    try:
+        return ready()
+    except OSError:
+        return False
+
+
+@contextmanager
+def local_stack(folder: Path, speed: float, env: dict[str, str] | None = None) -> Iterator[LocalStack]:
+    """A running stack that leaves nothing behind."""
+    stack = LocalStack(folder, speed, env)
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.stop()

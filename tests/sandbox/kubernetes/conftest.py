@@ -1,0 +1,68 @@
+"""Fixtures: a standalone cluster over HTTP and a data plane over TLS, both in this process, and clients of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from kubernetes import client, dynamic
+from kubernetes_support import Plane, Standalone, Tools
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def standalone() -> Iterator[Standalone]:
+    server = Standalone()
+    server.clock.start()
+    server.listener.start()
+    server.request("POST", "/api/v1/nodes", {"metadata": {"name": "node-1", "labels": {"kubernetes.io/os": "linux"}}})
+    yield server
+    server.listener.stop()
+    server.clock.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_faults_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "standalone" in request.fixturenames:
+        request.getfixturevalue("standalone").faults.clear()
+
+
+@pytest.fixture(scope="session")
+def api(standalone: Standalone) -> client.ApiClient:
+    return client.ApiClient(standalone.configuration())
+
+
+@pytest.fixture(scope="session")
+def core(api: client.ApiClient) -> client.CoreV1Api:
+    return client.CoreV1Api(api)
+
+
+@pytest.fixture(scope="session")
+def dynamic_client(api: client.ApiClient) -> dynamic.DynamicClient:
+    return dynamic.DynamicClient(api)
+
+
+@pytest.fixture
+def namespace(standalone: Standalone) -> str:
+    """A namespace of the test's own. It is not deleted: the cluster goes away as a whole."""
+    name = f"test-{next(_numbers)}"
+    assert standalone.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})[0] == 201
+    return name
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    built = Plane(tmp_path_factory.mktemp("plane"))
+    built.clock.start()
+    built.plane.start()
+    yield built
+    built.plane.stop()
+    built.clock.stop()
+
+
+@pytest.fixture(scope="session")
+def tools(standalone: Standalone, tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    return Tools(standalone.url, tmp_path_factory.mktemp("tools"))

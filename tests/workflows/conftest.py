@@ -1,0 +1,74 @@
+"""A worker that hosts the real workflows with activities that have no outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowHandle
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+
+from contracts import queues
+from contracts.catalogue import CREATE_CLUSTER
+from contracts.cluster import ClusterSpec
+from contracts.names import operation_id
+from contracts.operation import Origin, Progress, Start
+from tests.workflows.fakes import REGION, FakeAccount
+from worker.platform import workflow_runner
+from workflows.registry import WORKFLOWS
+
+
+@asynccontextmanager
+async def hosting(client: Client, account: FakeAccount) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for queue in (queues.WORKFLOWS, queues.ENTITIES):
+            await stack.enter_async_context(
+                Worker(client, task_queue=queue, workflows=WORKFLOWS, workflow_runner=workflow_runner())
+            )
+        activities = account.activities()
+        for queue in (queues.PLATFORM, queues.WAIT, queues.KUBERNETES, queues.aws(REGION)):
+            await stack.enter_async_context(Worker(client, task_queue=queue, activities=activities))
+        yield
+
+
+@pytest.fixture
+def account() -> FakeAccount:
+    return FakeAccount()
+
+
+@pytest.fixture
+async def client(time_skipping: WorkflowEnvironment, account: FakeAccount) -> AsyncIterator[Client]:
+    async with hosting(time_skipping.client, account):
+        yield time_skipping.client
+
+
+async def create(client: Client, spec: ClusterSpec, **start: Any) -> WorkflowHandle[Any, Any]:
+    return await client.start_workflow(
+        CREATE_CLUSTER.name,
+        Start[ClusterSpec](
+            cluster=spec.tag,
+            region=REGION,
+            spec=spec,
+            origin=Origin(by="alice", role="operator", request_id="r-1"),
+            **start,
+        ),
+        id=operation_id(CREATE_CLUSTER.name, spec.tag),
+        task_queue=queues.WORKFLOWS,
+    )
+
+
+async def progress(handle: WorkflowHandle[Any, Any]) -> Progress:
+    found: Progress = await handle.query("progress", result_type=Progress)
+    return found
+
+
+async def until(handle: WorkflowHandle[Any, Any], condition: Callable[[Progress], bool]) -> Progress:
+    """Wait until an operation's progress fulfils a condition; fails after 20 seconds."""
+    async with asyncio.timeout(20):
+        while not condition(found := await progress(handle)):
+            await asyncio.sleep(0.02)
+        return found

@@ -1,0 +1,206 @@
+"""The cluster's entity on a real server: leases, record, history."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+
+from activities.cluster import ClusterActivities
+from contracts import queues
+from contracts.capacity import InstanceGroupSpec
+from contracts.catalogue import CREATE_CLUSTER, CREATE_STORAGE
+from contracts.cluster import MEMO_SUMMARY, ClusterSpec, ClusterSummary, ClusterView
+from contracts.decision import Abort, Resolution
+from contracts.names import cluster_id, operation_id
+from contracts.operation import Origin, Outcome, Phase, Start
+from contracts.problem import ProblemCode
+from contracts.storage import ENSURE_CLAIM, StorageSpec
+from tests.workflows.conftest import create, until
+from tests.workflows.fakes import REGION, FakeAccount
+from worker.platform import workflow_runner
+from workflows.registry import WORKFLOWS
+
+GROUPS = [InstanceGroupSpec(instance_type="ml.g5.8xlarge", count=1)]
+
+
+@pytest.fixture
+async def client(dev_server: WorkflowEnvironment, account: FakeAccount) -> AsyncIterator[Client]:
+    leases = ClusterActivities(dev_server.client)
+    others = [
+        each for each in account.activities() if not each.__temporal_activity_definition.name.startswith("cluster.")
+    ]
+    async with AsyncExitStack() as stack:
+        for queue in (queues.WORKFLOWS, queues.ENTITIES):
+            await stack.enter_async_context(
+                Worker(dev_server.client, task_queue=queue, workflows=WORKFLOWS, workflow_runner=workflow_runner())
+            )
+        for queue in (queues.WAIT, queues.KUBERNETES, queues.aws(REGION)):
+            await stack.enter_async_context(Worker(dev_server.client, task_queue=queue, activities=others))
+        await stack.enter_async_context(
+            Worker(
+                dev_server.client,
+                task_queue=queues.PLATFORM,
+                activities=[leases.acquire_leases, leases.holder_state],
+            )
+        )
+        yield dev_server.client
+
+
+@pytest.fixture
+def tag() -> str:
+    return f"t{uuid.uuid4().hex[:8]}"
+
+
+async def view(client: Client, tag: str) -> ClusterView:
+    found: ClusterView = await client.get_workflow_handle(cluster_id(tag)).query("view", result_type=ClusterView)
+    return found
+
+
+async def add_storage(client: Client, tag: str, claim: str, wait: bool = True):  # type: ignore[no-untyped-def]
+    return await client.start_workflow(
+        CREATE_STORAGE.name,
+        Start[StorageSpec](
+            cluster=tag,
+            region=REGION,
+            spec=StorageSpec(claim=claim),
+            origin=Origin(by="bob", role="operator", request_id="r-2"),
+            wait_for_leases=wait,
+        ),
+        id=operation_id(CREATE_STORAGE.name, tag, claim),
+        task_queue=queues.WORKFLOWS,
+    )
+
+
+async def test_the_record_says_what_was_verified_and_the_history_who_did_what(client: Client, tag: str) -> None:
+    handle = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))
+    await handle.result()
+    async with asyncio.timeout(10):
+        while not (found := await view(client, tag)).history:
+            await asyncio.sleep(0.05)
+    record = found.record
+    assert record.control_plane is not None
+    assert record.control_plane.status == "ACTIVE"
+    assert [node.ready for node in record.nodes] == [True]
+    assert [claim.phase for claim in record.storage] == ["Bound"]
+    assert (found.history[0].operation, found.history[0].phase) == (f"create-cluster/{tag}", Phase.SUCCEEDED)
+    assert found.history[0].by == "alice"
+    assert not found.holding
+    description = await client.get_workflow_handle(cluster_id(tag)).describe()
+    summary = ClusterSummary.model_validate((await description.memo())[MEMO_SUMMARY])
+    assert summary.nodes == 1
+
+
+async def test_a_second_operation_queues_behind_the_first_says_so_and_goes_on_by_itself(
+    client: Client, account: FakeAccount, tag: str
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    account.fail(ENSURE_CLAIM, ProblemCode.CONFLICT)
+    first = await add_storage(client, tag, "one")
+    await until(first, lambda p: p.phase is Phase.BLOCKED)
+    creating = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))
+    queued = await until(creating, lambda p: p.phase is Phase.QUEUED)
+    assert f"create-storage/{tag}/one" in (queued.detail or "")
+    await first.execute_update("resolve", Resolution(action="retry", stage="storage", attempt=1, by="bob"))
+    assert Outcome.model_validate(await creating.result()).phase is Phase.SUCCEEDED
+
+
+async def test_operations_that_share_nothing_run_side_by_side(client: Client, account: FakeAccount, tag: str) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    account.fail(ENSURE_CLAIM, ProblemCode.CONFLICT)
+    one = await add_storage(client, tag, "one")
+    await until(one, lambda p: p.phase is Phase.BLOCKED)
+    two = await add_storage(client, tag, "two")
+    assert Outcome.model_validate(await two.result()).phase is Phase.SUCCEEDED
+    await one.execute_update("abort", Abort(by="bob"))
+    await one.result()
+
+
+async def test_who_may_not_wait_is_refused_at_once_with_the_holders_name(
+    client: Client, account: FakeAccount, tag: str
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    account.fail(ENSURE_CLAIM, ProblemCode.CONFLICT)
+    one = await add_storage(client, tag, "one")
+    await until(one, lambda p: p.phase is Phase.BLOCKED)
+    creating = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS), wait_for_leases=False)
+    assert Outcome.model_validate(await creating.result()).phase is Phase.ABORTED
+    found = await until(creating, lambda p: p.phase.ended)
+    assert found.problem is not None
+    assert found.problem.code is ProblemCode.BUSY
+    assert found.problem.operation == f"create-storage/{tag}/one"
+
+    await one.terminate("an operator killed it")
+    again = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS), wait_for_leases=False)
+    assert Outcome.model_validate(await again.result()).phase is Phase.SUCCEEDED, "a dead holder holds nothing"
+
+
+async def test_the_leases_of_a_holder_that_was_terminated_are_taken_back(
+    client: Client, account: FakeAccount, tag: str
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    account.fail(ENSURE_CLAIM, ProblemCode.CONFLICT)
+    one = await add_storage(client, tag, "one")
+    await until(one, lambda p: p.phase is Phase.BLOCKED)
+    creating = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))
+    await until(creating, lambda p: p.phase is Phase.QUEUED)
+    await one.terminate("an operator killed it")
+    async with asyncio.timeout(30):
+        assert Outcome.model_validate(await creating.result()).phase is Phase.SUCCEEDED
+
+
+async def test_an_entity_that_continues_as_new_forgets_nothing(client: Client, account: FakeAccount, tag: str) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    account.fail(ENSURE_CLAIM, ProblemCode.CONFLICT)
+    one = await add_storage(client, tag, "one")
+    await until(one, lambda p: p.phase is Phase.BLOCKED)
+    before = await view(client, tag)
+    entity = client.get_workflow_handle(cluster_id(tag))
+    first_run = (await entity.describe()).run_id
+    await entity.signal("renew")
+    async with asyncio.timeout(10):
+        while (await entity.describe()).run_id == first_run:
+            await asyncio.sleep(0.05)
+    assert await view(client, tag) == before
+    await one.execute_update("resolve", Resolution(action="retry", stage="storage", attempt=1, by="bob"))
+    await one.result()
+    async with asyncio.timeout(10):
+        while (await view(client, tag)).holding:
+            await asyncio.sleep(0.05)
+    assert [entry.kind for entry in (await view(client, tag)).history] == ["create-storage", "create-cluster"]
+
+
+async def test_one_tag_cannot_be_in_two_regions(client: Client, tag: str) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    elsewhere = await client.start_workflow(
+        CREATE_CLUSTER.name,
+        Start[ClusterSpec](
+            cluster=tag,
+            region="eu-west-1",
+            spec=ClusterSpec(tag=tag),
+            origin=Origin(by="alice", role="operator", request_id="r-3"),
+        ),
+        id=operation_id(CREATE_CLUSTER.name, tag),
+        task_queue=queues.WORKFLOWS,
+    )
+    assert Outcome.model_validate(await elsewhere.result()).phase is Phase.ABORTED
+    found = await until(elsewhere, lambda p: p.phase.ended)
+    assert found.problem is not None
+    assert found.problem.field == "/region"
+
+
+async def test_operations_and_clusters_are_found_by_what_they_are(
+    client: Client, account: FakeAccount, tag: str
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    query = f"HpCluster = '{tag}' AND WorkflowType = 'cluster'"
+    async with asyncio.timeout(10):
+        while not (found := [each.id async for each in client.list_workflows(query)]):
+            await asyncio.sleep(0.1)
+    assert found == [cluster_id(tag)]

@@ -1,0 +1,119 @@
+"""How we use Temporal, in one place: the client, the data converter, the workflow sandbox and the workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig
+from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.worker import Interceptor, Worker, WorkerDeploymentConfig, WorkerDeploymentVersion
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from contracts import queues
+from worker.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN_PATIENCE = timedelta(seconds=10)
+
+
+async def connect(metrics_address: str | None = None) -> Client:
+    """Connect by Temporal's standard profile configuration (``TEMPORAL_ADDRESS`` …), as long as it takes."""
+    runtime = None
+    if metrics_address:
+        runtime = Runtime(telemetry=TelemetryConfig(metrics=PrometheusConfig(bind_address=metrics_address)))
+    while True:
+        try:
+            config = ClientConfig.load_client_connect_config()
+            return await Client.connect(**config, data_converter=pydantic_data_converter, runtime=runtime)
+        except RuntimeError as error:
+            log.warning("Temporal does not answer yet: %s", error)
+            await asyncio.sleep(1)
+
+
+def workflow_runner() -> SandboxedWorkflowRunner:
+    """Temporal's sandbox; our models pass through, so that a type is the same type on both sides."""
+    return SandboxedWorkflowRunner(
+        restrictions=SandboxRestrictions.default.with_passthrough_modules("contracts", "pydantic", "annotated_types")
+    )
+
+
+class WorkerFactory:
+    """Makes the workers of one process, all with the same client, interceptors and versioning."""
+
+    def __init__(self, client: Client, settings: WorkerSettings, interceptors: Sequence[Interceptor]) -> None:
+        self._client = client
+        self._settings = settings
+        self._interceptors = interceptors
+
+    def workflows(self, task_queue: str, workflows: Sequence[type], behavior: VersioningBehavior) -> Worker:
+        """A worker of workflows. ``behavior``: what a new build does with runs that an older one started."""
+        return Worker(
+            self._client,
+            task_queue=task_queue,
+            workflows=workflows,
+            workflow_runner=workflow_runner(),
+            interceptors=self._interceptors,
+            graceful_shutdown_timeout=SHUTDOWN_PATIENCE,
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=self._settings.sticky_seconds),
+            deployment_config=self._deployment(task_queue, behavior),
+        )
+
+    def threads(
+        self, task_queue: str, activities: Sequence[Callable[..., Any]], threads: int, rate: float | None = None
+    ) -> Worker:
+        """A worker of sync activities, as many at a time as it has threads."""
+        return Worker(
+            self._client,
+            task_queue=task_queue,
+            activities=activities,
+            activity_executor=ThreadPoolExecutor(threads, thread_name_prefix=task_queue),
+            max_concurrent_activities=threads,
+            max_concurrent_activity_task_polls=2,
+            max_task_queue_activities_per_second=rate,
+            interceptors=self._interceptors,
+            graceful_shutdown_timeout=SHUTDOWN_PATIENCE,
+            max_heartbeat_throttle_interval=timedelta(seconds=5),
+            default_heartbeat_throttle_interval=timedelta(seconds=5),
+            disable_eager_activity_execution=True,
+        )
+
+    def waits(self, task_queue: str, activities: Sequence[Callable[..., Any]], slots: int) -> Worker:
+        """A worker of async activities that mostly sleep."""
+        return Worker(
+            self._client,
+            task_queue=task_queue,
+            activities=activities,
+            max_concurrent_activities=slots,
+            interceptors=self._interceptors,
+            graceful_shutdown_timeout=SHUTDOWN_PATIENCE,
+            max_heartbeat_throttle_interval=timedelta(seconds=5),
+            default_heartbeat_throttle_interval=timedelta(seconds=5),
+            disable_eager_activity_execution=True,
+        )
+
+    def _deployment(self, task_queue: str, behavior: VersioningBehavior) -> WorkerDeploymentConfig | None:
+        if self._settings.build_id is None:
+            return None
+        version = WorkerDeploymentVersion(deployment_name=task_queue, build_id=self._settings.build_id)
+        return WorkerDeploymentConfig(version=version, use_worker_versioning=True, default_versioning_behavior=behavior)
+
+
+def queue_names(settings: WorkerSettings) -> list[str]:
+    """Every task queue that a complete deployment polls."""
+    return [
+        queues.WORKFLOWS,
+        queues.ENTITIES,
+        queues.PLATFORM,
+        queues.WAIT,
+        queues.KUBERNETES,
+        *(queues.aws(region) for region in settings.region_list),
+    ]

@@ -1,0 +1,44 @@
+"""Settings of a worker process, from the environment (prefix ``INSTANTSTART_``)."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+REGIONS = (
+    "us-east-1,us-east-2,us-west-1,us-west-2,ca-central-1,sa-east-1,eu-central-1,eu-north-1,eu-west-1,eu-west-2,"
+    "eu-west-3,ap-northeast-1,ap-northeast-2,ap-south-1,ap-southeast-1,ap-southeast-2"
+)
+
+
+class WorkerSettings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", use_attribute_docstrings=True)
+
+    regions: str = REGIONS
+    """AWS regions that the deployment serves, with commas between."""
+    roles: str = "workflows,platform,aws,wait,kubernetes"
+    """What this process hosts."""
+    aws_calls_per_second: float = Field(10.0, gt=0)
+    """Activities started per second on a region's queue, over all workers (AWS throttles per account and region)."""
+    aws_threads: int = Field(16, ge=1)
+    kubernetes_threads: int = Field(16, ge=1)
+    wait_threads: int = Field(32, ge=1)
+    wait_slots: int = Field(1000, ge=1)
+    sticky_seconds: float = Field(10.0, gt=0)
+    """How long a workflow's next step waits for the worker that has it in memory, before any worker takes it."""
+    build_id: str | None = None
+    """Turns Worker Versioning on: operations stay on the build that started them."""
+    metrics_address: str | None = None
+    """Where to serve Prometheus metrics, e.g. ``127.0.0.1:9464``."""
+
+    @field_validator("roles")
+    @classmethod
+    def _roles(cls, text: str) -> str:
+        known = {"workflows", "platform", "aws", "wait", "kubernetes"}
+        if unknown := set(text.split(",")) - known:
+            raise ValueError(f"unknown roles {sorted(unknown)}; known: {sorted(known)}")
+        return text
+
+    @property
+    def region_list(self) -> list[str]:
+        return [region.strip() for region in self.regions.split(",") if region.strip()]

@@ -1,0 +1,168 @@
+"""What a stage's steps are given: the road to activities, and the stage's one line of detail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+
+from contracts.activity import Act, Queue, Wait
+from contracts.model import Ensured
+from contracts.queues import task_queue
+from workflows.engine.failures import Aborted
+
+if TYPE_CHECKING:
+    from workflows.engine.operation import Operation
+
+In = TypeVar("In", bound=BaseModel)
+Out = TypeVar("Out", bound=BaseModel)
+T = TypeVar("T")
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=15)
+"""Within this a worker that died is noticed; activities heartbeat every 4 seconds."""
+
+ABORT_PATIENCE = timedelta(seconds=30)
+"""How long an abort lets an effect that is under way come to its end."""
+
+_WAIT_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=2), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=60)
+)
+
+
+class StageRun:
+    """One attempt of a stage.
+
+    Activity IDs are ``<stage>/<activity>[/<key>]``: replay notices a reordered stage by them, and operators name an
+    activity by them on Temporal's command line.
+    """
+
+    def __init__(self, operation: Operation[Any], name: str) -> None:
+        self._operation = operation
+        self.name = name
+        self.observed = False
+        self.changed = False
+
+    def detail(self, text: str) -> None:
+        """Say in one line what is going on, or what came of the stage."""
+        self._operation.progress.change(self.name, detail=text)
+
+    async def act(self, signature: Act[In, Out], argument: In, key: str | None = None) -> Out:
+        """Have one effect. Raises ActivityError when it failed for good, Aborted when the operation was ended."""
+        self._operation.check_aborted()
+        result: Out = await self._finish(
+            workflow.start_activity(
+                signature.name,
+                argument,
+                activity_id=self._id(signature.name, key),
+                task_queue=self._queue(signature.queue),
+                result_type=signature.output,
+                start_to_close_timeout=signature.limit,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                retry_policy=RetryPolicy(
+                    initial_interval=timedelta(seconds=1),
+                    backoff_coefficient=2.0,
+                    maximum_interval=timedelta(seconds=30),
+                    maximum_attempts=signature.attempts,
+                ),
+                summary=key,
+            ),
+            patience=ABORT_PATIENCE,
+        )
+        if isinstance(result, Ensured):
+            self.observed = True
+            self.changed = self.changed or result.changed
+        return result
+
+    async def wait(self, signature: Wait[In, Out], argument: In, key: str | None = None) -> Out:
+        """Watch until a state is reached. Raises as :meth:`act` does; an abort ends the watching at once."""
+        self._operation.check_aborted()
+        result: Out = await self._finish(
+            workflow.start_activity(
+                signature.name,
+                argument,
+                activity_id=self._id(signature.name, key),
+                task_queue=self._queue(signature.queue),
+                result_type=signature.output,
+                start_to_close_timeout=signature.limit,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                retry_policy=_WAIT_RETRY,
+                summary=key,
+            ),
+            patience=timedelta(0),
+        )
+        return result
+
+    async def record(self, **changes: BaseModel | list[Any] | str) -> None:
+        """Put what was verified into the cluster's record."""
+        await self._operation.record_changes(**changes)
+
+    async def decide(
+        self,
+        question: str,
+        *,
+        schema: dict[str, Any],
+        options: dict[str, list[Any]],
+        default: Any,
+        parse: Callable[[dict[str, Any]], T],
+        default_after: timedelta | None = None,
+    ) -> T:
+        """Ask, and wait for as long as it takes. ``parse`` turns a valid answer into a value and raises for others."""
+        return await self._operation.ask(
+            self.name,
+            question,
+            schema=schema,
+            options=options,
+            default=default,
+            parse=parse,
+            default_after=default_after,
+        )
+
+    async def _finish(self, handle: workflow.ActivityHandle[Any], patience: timedelta) -> Any:
+        operation = self._operation
+        operation.progress.flush()
+        abort = asyncio.ensure_future(operation.aborted())
+        try:
+            await workflow.wait([handle, abort], return_when=asyncio.FIRST_COMPLETED)
+            if not handle.done() and patience:
+                await workflow.wait([handle], timeout=patience.total_seconds())
+            if not handle.done():
+                handle.cancel()
+            try:
+                result = await handle
+            except ActivityError:
+                operation.check_aborted()
+                raise
+        except asyncio.CancelledError:
+            handle.cancel()
+            raise
+        finally:
+            abort.cancel()
+        operation.check_cancelled()
+        return result
+
+    def _id(self, activity: str, key: str | None) -> str:
+        return f"{self.name}/{activity}" if key is None else f"{self.name}/{activity}/{key}"
+
+    def _queue(self, queue: Queue) -> str:
+        return task_queue(queue, self._operation.start.region)
+
+
+async def together(*steps: Any) -> list[Any]:
+    """Run steps side by side to their ends, then raise the first failure, if there was one.
+
+    A failed step does not take the others down half-way: their effects would be unknown.
+    """
+    results = await asyncio.gather(*steps, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Aborted):
+            raise result
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results

@@ -1,0 +1,91 @@
+"""The identity stages: roles and the bucket of a cluster, and who may use its Kubernetes API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contracts.eks import ControlPlane
+from contracts.identity import (
+    ENSURE_ACCESS_ENTRY,
+    ENSURE_BUCKET,
+    ENSURE_CLUSTER_ROLE,
+    ENSURE_EXECUTION_ROLE,
+    ENSURE_LIFECYCLE_SCRIPTS,
+    ENSURE_OIDC_PROVIDER,
+    GET_CALLER,
+    VERIFY_ACCESS,
+    EnsureAccessEntry,
+    EnsureBucket,
+    EnsureLifecycleScripts,
+    EnsureOidcProvider,
+    EnsureRole,
+    GetCaller,
+    Identity,
+    LifecycleScripts,
+    VerifiedAccess,
+    VerifyAccess,
+)
+from contracts.network import Scope
+from workflows.engine import Operation, StagePlan, StageRun, together
+
+IDENTITY = StagePlan("identity", "Roles and bucket")
+ACCESS = StagePlan("access", "Access to the Kubernetes API")
+
+
+async def identity_stage(operation: Operation[Any]) -> Identity:
+    """The control plane's role, the nodes' role, the bucket and the lifecycle scripts in it."""
+
+    async def steps(run: StageRun) -> Identity:
+        identity = await build_identity(run, operation.scope)
+        run.detail(f"2 roles and s3://{identity.bucket} in account {identity.account}")
+        await run.record(identity=identity)
+        return identity
+
+    return await operation.stage(IDENTITY.name, steps)
+
+
+async def access_stage(operation: Operation[Any], control_plane: ControlPlane, identity: Identity) -> VerifiedAccess:
+    """Give the platform's own principal administration of the cluster, and prove it."""
+
+    async def steps(run: StageRun) -> VerifiedAccess:
+        scope = operation.scope
+        await together(
+            run.act(ENSURE_OIDC_PROVIDER, EnsureOidcProvider(scope=scope, eks_cluster=control_plane.name)),
+            run.act(
+                ENSURE_ACCESS_ENTRY,
+                EnsureAccessEntry(
+                    scope=scope,
+                    eks_cluster=control_plane.name,
+                    principal_arn=identity.platform_principal_arn,
+                ),
+            ),
+        )
+        verified = await run.act(VERIFY_ACCESS, VerifyAccess(scope=scope, eks_cluster=control_plane.name))
+        run.detail(f"Kubernetes {verified.kubernetes_version} answers; {verified.username} administers it")
+        return verified
+
+    return await operation.stage(ACCESS.name, steps)
+
+
+async def build_identity(run: StageRun, scope: Scope) -> Identity:
+    caller = await run.act(GET_CALLER, GetCaller(region=scope.region))
+    wanted = EnsureRole(scope=scope, account=caller.account)
+    cluster_role, execution_role, (bucket, scripts) = await together(
+        run.act(ENSURE_CLUSTER_ROLE, wanted),
+        run.act(ENSURE_EXECUTION_ROLE, wanted),
+        _bucket(run, scope, caller.account),
+    )
+    return Identity(
+        account=caller.account,
+        platform_principal_arn=caller.principal_arn,
+        cluster_role_arn=cluster_role.arn,
+        execution_role_arn=execution_role.arn,
+        bucket=bucket,
+        lifecycle_scripts_uri=scripts.uri,
+    )
+
+
+async def _bucket(run: StageRun, scope: Scope, account: str) -> tuple[str, LifecycleScripts]:
+    bucket = await run.act(ENSURE_BUCKET, EnsureBucket(scope=scope, account=account))
+    scripts = await run.act(ENSURE_LIFECYCLE_SCRIPTS, EnsureLifecycleScripts(scope=scope, bucket=bucket.name))
+    return bucket.name, scripts
