@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -44,6 +45,10 @@ PASSING = (
     "service unavailable",
     "too many requests",
     "internal error",
+    "unable to handle the request",
+    "apiserver not ready",
+    "etcdserver",
+    "failed to download openapi",
     "failed calling webhook",
 )
 """Words in helm's errors of what may pass by itself."""
@@ -72,11 +77,11 @@ class Helm:
     def run(self, *arguments: str, seconds: float = QUICK_SECONDS) -> str:
         """Standard output of helm. Raises the problem that its standard error means.
 
-        Killed with all it started when the activity is cancelled or ``seconds`` are over.
+        Killed with all it started when the activity is cancelled or ``seconds`` are over; dies with its worker.
         """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(
-                [self.binary, *arguments],
+                [*_tether(), self.binary, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -219,6 +224,11 @@ def helm_for(settings: Settings, connection: Connection) -> Iterator[Helm]:
 
 
 _PASSED = ("PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
+
+
+def _tether() -> list[str]:
+    """What a command is put behind so that it dies with this process."""
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("tether.py")), str(os.getpid())]
 
 
 def _owner() -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Body, Request
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, Field, JsonValue
 from starlette.responses import Response
 
 from api import idempotency, past
@@ -29,21 +30,34 @@ ANSWERS: dict[str, type[BaseModel]] = {"capacity": CapacityAnswer}
 """What the answers to known decisions look like. Others are the workflow's to judge."""
 
 
+def _encodable(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """JSON's escapes can write what no encoding can: half a surrogate pair."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"holds a character that does not exist: {error.object[error.start]!r}") from None
+    return document
+
+
+Document = Annotated[dict[str, JsonValue], AfterValidator(_encodable)]
+Word = Annotated[str, Field(max_length=255)]
+
+
 class RetryRequest(Model):
     """Which blocked stage to try again; what is absent is taken from the operation."""
 
-    stage: str | None = None
+    stage: Word | None = None
     """Absent: the only blocked one."""
     attempt: int | None = Field(None, ge=0)
     """The attempt that failed, so that an answer to an earlier failure is refused; absent: the last."""
-    corrections: dict[str, JsonValue] | None = None
+    corrections: Document | None = None
     """JSON merge patch (RFC 7396) for the operation's spec."""
 
 
 class SkipRequest(Model):
     """Which blocked stage to leave out."""
 
-    stage: str | None = None
+    stage: Word | None = None
     attempt: int | None = Field(None, ge=0)
 
 
@@ -54,15 +68,15 @@ class AbortRequest(Model):
 class DecideRequest(Model):
     """The answer to the decision that the operation waits for."""
 
-    decision: str | None = None
+    decision: Word | None = None
     """Its id; absent: the one that is asked now."""
-    answer: dict[str, JsonValue]
+    answer: Document
 
 
 class ApproveRequest(Model):
     """A human's word for the plan that was shown."""
 
-    plan_hash: str
+    plan_hash: Word
     """The operation's plan_hash as it was shown."""
     reason: str = Field("", max_length=1000)
 

@@ -61,9 +61,7 @@ class Watch:
         self._news.set()
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def change_from(self, known: Seen) -> Seen:
         """Wait until something else than ``known`` is seen; ``known`` itself if the watch is closed."""
@@ -83,7 +81,7 @@ class Watch:
         """Mark the watch dirty at every event that may show."""
         operation = self.latest.operation
         handle = self._temporal.client.get_workflow_handle(operation.id, run_id=operation.run_id)
-        while True:
+        while not self.closed:
             try:
                 events = handle.fetch_history_events(
                     wait_new_event=True,
@@ -102,9 +100,11 @@ class Watch:
 
     async def _refresh(self) -> None:
         """Describe the run after every change, and now and then while an activity may tell details."""
-        while self.latest.open:
+        while self.latest.open and not self.closed:
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._dirty.wait(), self._detail_seconds if self._active else None)
+                async with asyncio.timeout(self._detail_seconds if self._active else None):
+                    await self._dirty.wait()
             await asyncio.sleep(_SETTLE)
             self._dirty.clear()
             try:

@@ -41,7 +41,7 @@ OperationId = Annotated[
 RunId = Annotated[str | None, Query(description="One run of several with the same id; the newest if absent.")]
 PageSize = Annotated[int, Query(ge=1, le=pages.MAXIMUM_PAGE_SIZE)]
 PageToken = Annotated[str | None, Query(description="next_page_token of the page before.", max_length=2000)]
-Word = Annotated[str | None, Query(max_length=255)]
+Word = Annotated[str | None, Query(max_length=255, pattern=r"^[^\x00-\x1f]*$")]
 
 
 class OperationPage(Model):

@@ -17,6 +17,7 @@ from contracts.problem import FieldError, Problem, ProblemCode, field_errors, in
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "5"
+_SEND_JSON = "Send a JSON object in UTF-8 with Content-Type application/json (curl --json)."
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -91,7 +92,13 @@ class _Faults:
         return [{**fault, "loc": tuple(fault["loc"])[1:]} for fault in self._error.errors()]
 
 
-def _request_problem(error: RequestValidationError) -> Problem:
+def _request_problem(error: RequestValidationError, content_type: str) -> Problem:
+    whole = next((fault for fault in error.errors() if tuple(fault["loc"]) == ("body",)), None)
+    if whole is not None and whole["type"] == "missing":
+        return invalid([FieldError(field="", detail="the request needs a body", remedy=_SEND_JSON)])
+    if whole is not None and isinstance(error.body, bytes):
+        sent = content_type or "no Content-Type"
+        return problem(ProblemCode.INVALID, f"the body was not read as JSON: {sent}", status=415, remedy=_SEND_JSON)
     malformed = next((fault for fault in error.errors() if fault["type"] == "json_invalid"), None)
     if malformed is not None:
         reason = malformed.get("ctx", {}).get("error", "syntax error")
@@ -99,7 +106,7 @@ def _request_problem(error: RequestValidationError) -> Problem:
             ProblemCode.INVALID,
             f"the body is not JSON: {reason} at character {malformed['loc'][-1]}",
             status=400,
-            remedy="Send a JSON object with Content-Type application/json.",
+            remedy=_SEND_JSON,
         )
     return invalid(field_errors(cast(ValidationError, _Faults(error))))
 
@@ -116,6 +123,8 @@ def _http_problem(error: HTTPException, path: str) -> Problem:
                 status=405,
                 remedy=f"Use {allowed}.",
             )
+        case 400:
+            return problem(ProblemCode.INVALID, str(error.detail), status=400, remedy=_SEND_JSON)
         case status:
             return problem(ProblemCode.INVALID, str(error.detail), status=status)
 
@@ -130,7 +139,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _validation(request: Request, error: RequestValidationError) -> Response:
-        return response(_request_problem(error), request.url.path)
+        return response(_request_problem(error, request.headers.get("Content-Type", "")), request.url.path)
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from contracts.queues import REGIONS
+
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach ``host``."""
@@ -38,7 +40,7 @@ class Settings(BaseSettings):
     """What callers reach the gateway as; null: what each request says in its Host header."""
     temporal_ui_url: str | None = "http://127.0.0.1:8233"
     default_region: str = "us-west-2"
-    regions: Annotated[list[str], NoDecode] = Field(default_factory=lambda: ["us-west-2"])
+    regions: Annotated[list[str], NoDecode] = Field(default_factory=lambda: list(REGIONS))
     """Regions that workers serve: a comma-separated list."""
     audit_file_bytes: int = Field(10_000_000, ge=1_000)
     audit_files: int = Field(20, ge=2)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from contracts.model import Model, fault
 from contracts.names import INSTANCE_GROUP
 
+LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+LABEL_KEY = rf"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?{LABEL_VALUE}"
+"""(SageMaker API: ClusterKubernetesLabelKey, ClusterKubernetesLabelValue; a taint's are the same)"""
 RESERVED_LABEL_PREFIXES = ("sagemaker.amazonaws.com/", "kubernetes.io/", "k8s.io/", "eks.amazonaws.com/")
 
 
@@ -35,18 +38,27 @@ Capacity = Annotated[OnDemand | Spot | TrainingPlan, Field(discriminator="kind")
 
 
 class Taint(Model):
-    key: str = Field(min_length=1, max_length=317)
-    value: str = ""
+    key: str = Field(max_length=317, pattern=f"^{LABEL_KEY}$")
+    value: str = Field("", pattern=f"^({LABEL_VALUE})?$")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
 DeepHealthCheck = Literal["InstanceStress", "InstanceConnectivity", "MultiNodeTrainingValidation"]
 
 
+def _group_name(name: str) -> str:
+    if violation := INSTANCE_GROUP.violation(name):
+        raise ValueError(violation)
+    return name
+
+
+GroupName = Annotated[str, AfterValidator(_group_name)]
+
+
 class InstanceGroupSpec(Model):
     """Instances of one type in one Availability Zone (sagemaker:CreateCluster InstanceGroups)."""
 
-    name: str = "workers"
+    name: GroupName = "workers"
     instance_type: str
     """With the ``ml.`` prefix, e.g. ``ml.g5.8xlarge``."""
     count: int = Field(ge=0, le=6758)
@@ -61,13 +73,6 @@ class InstanceGroupSpec(Model):
     taints: list[Taint] = Field(default_factory=list, max_length=50)
     subnet_id: str | None = Field(None, pattern=r"^subnet-[0-9a-f]{8,17}$")
     """Use this compute subnet; null: one that fits, or a new one."""
-
-    @field_validator("name")
-    @classmethod
-    def _name(cls, name: str) -> str:
-        if violation := INSTANCE_GROUP.violation(name):
-            raise ValueError(violation)
-        return name
 
     @field_validator("instance_type")
     @classmethod
@@ -84,9 +89,9 @@ class InstanceGroupSpec(Model):
             prefix, _, name = key.rpartition("/")
             if any(f"{prefix}/".endswith(reserved) for reserved in RESERVED_LABEL_PREFIXES):
                 raise ValueError(f"label {key!r} has a reserved prefix; use one of your own, e.g. example.com/{name}")
-            if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", name):
+            if len(key) > 317 or not re.fullmatch(LABEL_KEY, key):
                 raise ValueError(f"{key!r} is not a Kubernetes label key")
-            if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", value):
+            if not re.fullmatch(LABEL_VALUE, value):
                 raise ValueError(f"{value!r} is not a Kubernetes label value (1 to 63 characters here)")
         return labels
 
@@ -122,5 +127,5 @@ class CapacityAnswer(Model):
     count: int = Field(1, ge=1, le=6758)
     availability_zone: str | None = None
     capacity: Capacity = Field(default_factory=OnDemand)
-    group: str = "workers"
+    group: GroupName = "workers"
     """Name of the instance group."""

@@ -9,10 +9,12 @@ def apply_corrections(document: Any, patch: Any) -> Any:
     """Merge a correction: a JSON merge patch (RFC 7396), but lists of named objects merge item by item.
 
     ``{"instance_groups": [{"name": "workers", "availability_zone": "us-west-2c"}]}`` changes one member of one group.
-    An item without a name means the only one there is.
+    An item without a name means the only one there is; an object ``{"0": …}`` instead of a list, items by position.
     """
     if isinstance(patch, list) and isinstance(document, list) and all(isinstance(each, dict) for each in patch):
         return _merge_named(document, patch)
+    if isinstance(patch, dict) and isinstance(document, list) and patch.keys() <= set(map(str, range(len(document)))):
+        return [apply_corrections(item, patch[str(n)]) if str(n) in patch else item for n, item in enumerate(document)]
     if not isinstance(patch, dict):
         return patch
     merged = dict(document) if isinstance(document, dict) else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from contracts.activity import Act, Wait
 from contracts.model import Ensured, Model
@@ -16,13 +16,19 @@ SUPPORTED_KUBERNETES_VERSIONS = ("1.31", "1.32", "1.33", "1.34", "1.35")
 DEFAULT_KUBERNETES_VERSION = "1.34"
 
 
+def _quoted(version: object) -> object:
+    if isinstance(version, float):
+        raise ValueError(f"a version is text, not the number {version}: write it in quotes, '1.30'")
+    return version
+
+
 def _supported(version: str) -> str:
     if version not in SUPPORTED_KUBERNETES_VERSIONS:
         raise ValueError(f"{version!r} is not supported; one of {', '.join(SUPPORTED_KUBERNETES_VERSIONS)} is")
     return version
 
 
-KubernetesVersion = Annotated[str, AfterValidator(_supported)]
+KubernetesVersion = Annotated[str, BeforeValidator(_quoted), AfterValidator(_supported)]
 
 
 class EnsureControlPlane(Model):

@@ -20,6 +20,12 @@ class Ensured(Model):
 
     changed: bool = True
 
+    @property
+    def identifier(self) -> str:
+        """What the resource is called: its model's first own field."""
+        own = next(name for name in type(self).model_fields if name not in Ensured.model_fields)
+        return str(getattr(self, own))
+
 
 def fault(pointer: str, detail: str) -> PydanticCustomError:
     """What a validator of a whole model raises: ``pointer`` leads from the model to the field at fault."""

@@ -314,6 +314,8 @@ class EnsureComputeSubnet(Model):
     s3_endpoint_id: str
     subnet_id: str | None = None
     """Use this one; it must be in the zone, routed and large enough."""
+    group: str | None = None
+    """The instance group that it is for: while that has nodes in the zone, it stays in its subnet."""
 
 
 PLAN_NETWORK = Act("network.plan", PlanNetwork, NetworkPlan)

@@ -89,6 +89,8 @@ class CheckGroups(Model):
 
     region: str
     groups: list[InstanceGroupSpec]
+    cluster: str | None = None
+    """What this cluster's nodes take already is not asked for once more."""
     compute_subnet_prefix: int = 20
     pointer: str = "/instance_groups"
     """Where the groups stand in what the caller sent."""

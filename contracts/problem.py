@@ -61,6 +61,8 @@ class FieldError(Model):
     """JSON pointer (RFC 6901) into the body that was sent."""
     detail: str
     remedy: str | None = None
+    code: ProblemCode = ProblemCode.INVALID
+    """What kind of fault it is: most are plain mistakes, some a matter of quota or capacity."""
 
 
 class Problem(Model):
@@ -138,12 +140,14 @@ def problem(
 
 
 def invalid(errors: list[FieldError]) -> Problem:
-    """The problem of an input with one fault or several."""
+    """The problem of an input with one fault or several: of their common kind, where they have one."""
     first = errors[0]
+    codes = {error.code for error in errors}
     detail = first.detail if len(errors) == 1 else f"{len(errors)} fields are wrong; the first: {first.detail}"
     return problem(
-        ProblemCode.INVALID,
+        first.code if len(codes) == 1 else ProblemCode.INVALID,
         detail,
+        status=422,
         field=first.field,
         remedy=first.remedy or "Correct the fields named in `errors` and send the request again.",
         errors=errors,

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from contracts.activity import Queue
 
+REGIONS = (
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
+    *("eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3"),
+    *("ap-northeast-1", "ap-northeast-2", "ap-south-1", "ap-southeast-1", "ap-southeast-2"),
+)
+"""Which regions a deployment serves if it does not say: gateway and workers must agree."""
+
 WORKFLOWS = "instantstart-workflows"
 ENTITIES = "instantstart-entities"
 PLATFORM = "instantstart-platform"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ import httpx
 from cli.stack.child import Child
 from cli.stack.folder import DataFolder
 from cli.stack.launch import new_token
-from cli.stack.ports import free_port
+from cli.stack.ports import is_free
 from cli.stack.services import services
 from cli.stack.settings import Ports, StackSettings
 
@@ -32,7 +34,7 @@ class LocalStack:
     """Temporal, sandbox, worker and gateway on free ports, with their state in ``folder``."""
 
     def __init__(self, folder: Path, speed: float, env: dict[str, str] | None = None) -> None:
-        ports = Ports(**{port.setting: free_port() for port in Ports().each()})
+        ports = _ports()
         self.settings = StackSettings(DataFolder(folder), ports=ports, speed=speed)
         self.settings.folder.create()
         self._services = {
@@ -42,17 +44,21 @@ class LocalStack:
         self.token = ""
 
     def start(self, *names: str) -> None:
-        """Start services and wait until each works."""
-        for name in names or tuple(self._services):
+        """Start services, all if none is named, and wait until each works."""
+        self.start_only(*(names or self._services))
+        if not self.token:
+            self.token = new_token(self.settings)
+
+    def start_only(self, *names: str) -> None:
+        """Start services without asking the gateway for a token."""
+        for name in names:
             service = self._services[name]
             self._children[name] = child = Child(service, self.settings.folder.logs)
             deadline = time.monotonic() + START_LIMIT
-            while not _works(service.ready):
+            while not (_works(service.ready) and _announced(child)):
                 if child.exit_code() is not None or time.monotonic() > deadline:
                     raise AssertionError(f"{name} {child.ended_how()}\n{child.tail()}")
                 time.sleep(0.1)
-        if not self.token:
-            self.token = new_token(self.settings)
 
     def kill(self, *names: str) -> None:
         """SIGKILL, without a word before it."""
@@ -64,6 +70,10 @@ class LocalStack:
         for name in reversed(list(self._children)):
             self._children.pop(name).stop()
 
+    def down(self) -> list[str]:
+        """The services that a test has ended and not started again."""
+        return [name for name in self._services if name not in self._children]
+
     def environment(self, name: str) -> dict[str, str]:
         """The environment that a service runs with."""
         return dict(self._services[name].env)
@@ -74,7 +84,7 @@ class LocalStack:
     def log(self, name: str) -> str:
         return (self.settings.folder.logs / f"{name}.log").read_text(errors="replace")
 
-    @property
+    @cached_property
     def gateway(self) -> httpx.Client:
         """A client of the gateway with an administrator's token."""
         return httpx.Client(
@@ -83,7 +93,7 @@ class LocalStack:
             timeout=30,
         )
 
-    @property
+    @cached_property
     def sandbox(self) -> httpx.Client:
         """A client of the sandbox's admin API."""
         return httpx.Client(base_url=f"{self.settings.sandbox_url}/_sandbox", timeout=30)
@@ -120,6 +130,17 @@ class LocalStack:
         entries = self.sandbox.get("/ledger", params={"effects_only": "true"}).json()
         rows = entries["entries"] if isinstance(entries, dict) else entries
         return Counter(f"{row['service']}:{row['operation']}" for row in rows)
+
+
+def _ports() -> Ports:
+    """Free ports below those that the system gives to connections: it would give one away while its service is down."""
+    candidates = (port for port in random.sample(range(20_000, 32_000), 200) if is_free(port))
+    return Ports(**{port.setting: next(candidates) for port in Ports().each()})
+
+
+def _announced(child: Child) -> bool:
+    """Whether this very process works: Temporal goes on listing the pollers of a worker that was killed."""
+    return child.service.name != "worker" or "hosting" in child.tail(200)
 
 
 def _works(ready: Callable[[], bool]) -> bool:

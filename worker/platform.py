@@ -22,6 +22,8 @@ from worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
+DEFAULT_ADDRESS = "localhost:7233"
+"""Where Temporal is if no profile and no variable says, as for its own command line."""
 SHUTDOWN_PATIENCE = timedelta(seconds=10)
 
 
@@ -33,6 +35,7 @@ async def connect(metrics_address: str | None = None) -> Client:
     while True:
         try:
             config = ClientConfig.load_client_connect_config()
+            config.setdefault("target_host", DEFAULT_ADDRESS)
             return await Client.connect(**config, data_converter=pydantic_data_converter, runtime=runtime)
         except RuntimeError as error:
             log.warning("Temporal does not answer yet: %s", error)

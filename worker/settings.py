@@ -5,16 +5,13 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-REGIONS = (
-    "us-east-1,us-east-2,us-west-1,us-west-2,ca-central-1,sa-east-1,eu-central-1,eu-north-1,eu-west-1,eu-west-2,"
-    "eu-west-3,ap-northeast-1,ap-northeast-2,ap-south-1,ap-southeast-1,ap-southeast-2"
-)
+from contracts.queues import REGIONS
 
 
 class WorkerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", use_attribute_docstrings=True)
 
-    regions: str = REGIONS
+    regions: str = ",".join(REGIONS)
     """AWS regions that the deployment serves, with commas between."""
     roles: str = "workflows,platform,aws,wait,kubernetes"
     """What this process hosts."""

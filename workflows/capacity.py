@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contracts.capacity import CapacityAnswer, InstanceGroupSpec, TrainingPlan
+from contracts.availability import USABLE_PLANS, offer_errors, over_plan, over_quota, zone_of
+from contracts.capacity import CapacityAnswer, InstanceGroupSpec
 from contracts.options import (
     CHECK_GROUPS,
     LOOK_UP_OPTIONS,
@@ -14,7 +15,7 @@ from contracts.options import (
     LookUpOptions,
     Options,
 )
-from contracts.problem import FieldError, invalid
+from contracts.problem import invalid
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import refusal
 
@@ -39,7 +40,13 @@ async def capacity_stage(
         if not groups():
             choose([await ask(run, options)])
         findings = await run.act(
-            CHECK_GROUPS, CheckGroups(region=region, groups=groups(), compute_subnet_prefix=prefix)
+            CHECK_GROUPS,
+            CheckGroups(
+                region=region,
+                groups=groups(),
+                cluster=operation.start.cluster,
+                compute_subnet_prefix=prefix,
+            ),
         )
         if findings.errors:
             raise refusal(invalid(findings.errors))
@@ -61,19 +68,13 @@ async def ask(run: StageRun, options: Options) -> InstanceGroupSpec:
         default=default_answer(options),
         parse=lambda document: read_answer(document, options),
     )
-    return InstanceGroupSpec(
-        name=answer.group,
-        instance_type=answer.instance_type,
-        count=answer.count,
-        availability_zone=answer.availability_zone,
-        capacity=answer.capacity,
-    )
+    return group_of(answer)
 
 
 def choices(options: Options) -> dict[str, list[Any]]:
     """What can be answered now: types that the quota admits, their zones, ways to buy."""
     usable = [each for each in options.instance_types if each.quota is None or each.quota > 0]
-    plans = [plan for plan in options.training_plans if plan.status in ("Active", "Scheduled") and plan.available > 0]
+    plans = [plan for plan in options.training_plans if plan.status in USABLE_PLANS and plan.available > 0]
     return {
         "instance_type": [each.instance_type for each in usable],
         "availability_zone": sorted({zone for each in usable for zone in each.availability_zones}),
@@ -108,100 +109,29 @@ def default_answer(options: Options) -> dict[str, Any] | None:
 def read_answer(document: dict[str, Any], options: Options) -> CapacityAnswer:
     """Read an answer and hold it against the options. Raises ValidationError or ApplicationError with the fields."""
     answer = CapacityAnswer.model_validate(document)
-    group = InstanceGroupSpec(
+    group = group_of(answer)
+    errors = [
+        *offer_errors(group, options, "/groups/0"),
+        *over_plan([group], options, "/groups"),
+        *over_quota([group], options, "/groups"),
+    ]
+    if errors:
+        at_answer = [e.model_copy(update={"field": e.field.replace("/groups/0", "/answer", 1)}) for e in errors]
+        raise refusal(invalid(at_answer))
+    return answer
+
+
+def group_of(answer: CapacityAnswer) -> InstanceGroupSpec:
+    """The instance group that an answer means. Raises ValidationError."""
+    return InstanceGroupSpec(
         name=answer.group,
         instance_type=answer.instance_type,
         count=answer.count,
         availability_zone=answer.availability_zone,
         capacity=answer.capacity,
     )
-    if errors := unavailable(group, options, "/answer"):
-        raise refusal(invalid(errors))
-    return answer
-
-
-def unavailable(group: InstanceGroupSpec, options: Options, pointer: str) -> list[FieldError]:
-    """Why a group cannot be had, as far as the options tell."""
-    option = options.instance_type(group.instance_type)
-    if option is None:
-        return [
-            FieldError(
-                field=f"{pointer}/instance_type",
-                detail=f"{group.instance_type} is not offered for HyperPod in {options.region}",
-                remedy="Choose one of the decision's options.",
-            )
-        ]
-    errors: list[FieldError] = []
-    if isinstance(group.capacity, TrainingPlan):
-        errors += _unavailable_in_plan(group, group.capacity, options, pointer)
-    else:
-        if option.quota is not None and group.count > option.quota:
-            errors.append(
-                FieldError(
-                    field=f"{pointer}/count",
-                    detail=f"the quota for {group.instance_type} is {option.quota}, {group.count} were asked for",
-                    remedy=f"Ask for at most {option.quota}, or raise the quota in Service Quotas.",
-                )
-            )
-        zone = options.zone_name(group.availability_zone) if group.availability_zone else None
-        if group.availability_zone and zone not in option.availability_zones:
-            errors.append(
-                FieldError(
-                    field=f"{pointer}/availability_zone",
-                    detail=f"{group.availability_zone} does not offer {group.instance_type}",
-                    remedy=f"These do: {', '.join(option.availability_zones)}.",
-                )
-            )
-    return errors
-
-
-def _unavailable_in_plan(
-    group: InstanceGroupSpec, capacity: TrainingPlan, options: Options, pointer: str
-) -> list[FieldError]:
-    plan = options.training_plan(capacity.training_plan)
-    at_plan = f"{pointer}/capacity/training_plan"
-    if plan is None:
-        names = ", ".join(each.name for each in options.training_plans) or "none"
-        return [
-            FieldError(field=at_plan, detail=f"no training plan {capacity.training_plan!r}", remedy=f"Plans: {names}.")
-        ]
-    errors: list[FieldError] = []
-    if plan.status not in ("Active", "Scheduled"):
-        errors.append(FieldError(field=at_plan, detail=f"training plan {plan.name} is {plan.status}"))
-    if plan.instance_type != group.instance_type:
-        errors.append(
-            FieldError(
-                field=f"{pointer}/instance_type",
-                detail=f"training plan {plan.name} is for {plan.instance_type}, not {group.instance_type}",
-            )
-        )
-    if group.count > plan.available:
-        errors.append(
-            FieldError(
-                field=f"{pointer}/count",
-                detail=f"training plan {plan.name} has {plan.available} instances left, not {group.count}",
-            )
-        )
-    asked = options.zone_name(group.availability_zone) if group.availability_zone else None
-    if group.availability_zone and asked != plan.availability_zone:
-        errors.append(
-            FieldError(
-                field=f"{pointer}/availability_zone",
-                detail=f"training plan {plan.name} is in {plan.availability_zone}; {group.availability_zone} was asked",
-                remedy=f"Leave the zone out, or ask for {plan.availability_zone}.",
-            )
-        )
-    return errors
 
 
 def place(group: InstanceGroupSpec, options: Options) -> InstanceGroupSpec:
-    """The group with the name of its zone: the plan's, the one that was asked for, else the first that offers it."""
-    if isinstance(group.capacity, TrainingPlan):
-        plan = options.training_plan(group.capacity.training_plan)
-        zone = plan.availability_zone if plan is not None else group.availability_zone
-    elif group.availability_zone:
-        zone = options.zone_name(group.availability_zone)
-    else:
-        option = options.instance_type(group.instance_type)
-        zone = option.availability_zones[0] if option is not None and option.availability_zones else None
-    return group.model_copy(update={"availability_zone": zone})
+    """The group with the name of its zone."""
+    return group.model_copy(update={"availability_zone": zone_of(group, options)})

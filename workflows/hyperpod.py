@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from contracts.availability import offer_errors
 from contracts.capacity import InstanceGroupSpec, TrainingPlan, threads_per_core
 from contracts.eks import ControlPlane
 from contracts.hyperpod import (
@@ -21,8 +22,10 @@ from contracts.hyperpod import (
 from contracts.identity import Identity
 from contracts.network import ENSURE_COMPUTE_SUBNET, EnsureComputeSubnet, Network, Subnet
 from contracts.options import LOOK_UP_OPTIONS, LookUpOptions, Options
+from contracts.problem import invalid
 from workflows.capacity import place
 from workflows.engine import Operation, StagePlan, StageRun
+from workflows.engine.failures import refusal
 
 HYPERPOD = StagePlan(
     "hyperpod",
@@ -45,6 +48,13 @@ async def hyperpod_stage(
         scope = operation.scope
         types = sorted({group.instance_type for group in groups()})
         options = await run.act(LOOK_UP_OPTIONS, LookUpOptions(region=scope.region, instance_types=types))
+        # A correction may have brought groups here that no earlier stage has looked at.
+        if errors := [
+            error
+            for position, group in enumerate(groups())
+            for error in offer_errors(group, options, f"/instance_groups/{position}")
+        ]:
+            raise refusal(invalid(errors))
         placed = [await _place(run, operation, place(group, options), options, network, prefix()) for group in groups()]
         await _record_subnets(run, operation, network, [each.subnet for each in placed])
         wanted = EnsureHyperPod(
@@ -100,6 +110,7 @@ async def _place(
             nat_gateways=network.nat_gateways,
             s3_endpoint_id=network.s3_endpoint_id,
             subnet_id=group.subnet_id,
+            group=group.name,
         ),
         key=group.name,
     )

@@ -83,7 +83,8 @@ def specification(request: EnsureHyperPod, group: PlacedGroup) -> Specification:
         kubernetes["Labels"] = spec.labels
     if spec.taints:
         kubernetes["Taints"] = [
-            {"Key": taint.key, "Value": taint.value, "Effect": taint.effect} for taint in spec.taints
+            {"Key": taint.key, **({"Value": taint.value} if taint.value else {}), "Effect": taint.effect}
+            for taint in spec.taints
         ]
     if kubernetes:
         result["KubernetesConfig"] = kubernetes

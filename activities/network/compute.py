@@ -17,6 +17,7 @@ from activities.aws import (
     until_visible,
 )
 from activities.errors import code_of, fail, is_absent
+from activities.hyperpod.cluster import describe
 from activities.network.gateways import add_route_tables, ensure_default_route
 from activities.network.lookup import (
     blocks_of,
@@ -48,8 +49,8 @@ class ComputeSubnetActivities:
 
     @activity.defn(name=ENSURE_COMPUTE_SUBNET.name)
     def ensure_compute_subnet(self, request: EnsureComputeSubnet) -> Subnet:
-        """The given subnet, else one that fits in the zone, else a new one with its own route table to a NAT gateway
-        and the S3 endpoint. A half-made one of ours is completed.
+        """The given subnet, else the one that the group's nodes are in, else one that fits in the zone, else a new one
+        with its own route table to a NAT gateway and the S3 endpoint. A half-made one of ours is completed.
 
         Raises INVALID for a given subnet that does not serve, CAPACITY when the VPC has no room for another.
         """
@@ -58,6 +59,8 @@ class ComputeSubnetActivities:
         if request.subnet_id:
             return as_subnet(self._given(request, request.subnet_id, subnets), changed=False)
         ours = [s for s in subnets if self._is_compute(request, s) and s["AvailabilityZone"] == request.zone]
+        if (settled := self._settled(request, subnets)) is not None:
+            return self._completed(request, settled, changed=False) if settled in ours else as_subnet(settled, False)
         roomy = [s for s in ours if s["AvailableIpAddressCount"] >= request.addresses]
         if roomy:
             return self._completed(request, roomy[0], changed=False)
@@ -90,6 +93,19 @@ class ComputeSubnetActivities:
             "Give another subnet, or none: the platform finds or makes one that fits.",
             field="/subnet_id",
         )
+
+    def _settled(self, request: EnsureComputeSubnet, subnets: list[SubnetTypeDef]) -> SubnetTypeDef | None:
+        """Where the group's nodes are. They take addresses themselves, so fewer may be left than the group needs."""
+        if request.group is None:
+            return None
+        name = ClusterNames(request.scope.cluster).hyperpod_cluster
+        found = describe(self._aws, request.scope.region, name) or {}
+        for group in found.get("InstanceGroups", []):
+            if group["InstanceGroupName"] == request.group and group.get("CurrentCount", 0):
+                places = group.get("OverrideVpcConfig", {}).get("Subnets", [])
+                here = (s for s in subnets if s["SubnetId"] in places and s["AvailabilityZone"] == request.zone)
+                return next(here, None)
+        return None
 
     def _is_compute(self, request: EnsureComputeSubnet, subnet: SubnetTypeDef) -> bool:
         tags = tag_map(subnet.get("Tags"))

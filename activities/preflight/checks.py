@@ -22,7 +22,10 @@ class PreflightActivities:
         remedy."""
         spec, region = request.spec, request.region
         groups = CheckGroups(
-            region=region, groups=spec.instance_groups, compute_subnet_prefix=spec.network.compute_subnet_prefix
+            region=region,
+            groups=spec.instance_groups,
+            cluster=spec.tag,
+            compute_subnet_prefix=spec.network.compute_subnet_prefix,
         )
         return Findings(
             errors=[

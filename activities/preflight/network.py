@@ -105,7 +105,7 @@ def _room(
             return [FieldError(field="/network/compute_subnet_prefix", detail=str(error), remedy=remedy)]
         taken = [*taken, *public, *control]
     zones = {group.availability_zone for group in spec.instance_groups if group.subnet_id is None}
-    for zone in zones if roles.isdisjoint({f"compute-{zone}" for zone in zones}) else ():
+    for zone in (zone for zone in zones if f"compute-{zone}" not in roles):
         block = free_subnet(blocks, taken, network.compute_subnet_prefix)
         if block is None:
             return [
@@ -162,6 +162,7 @@ def _vpc_quota(aws: AwsClients, region: str, held: int) -> list[FieldError]:
             field="/network/vpc_id",
             detail=f"{region} has {held} VPCs; the quota 'VPCs per Region' is {quota}",
             remedy="Reuse a VPC (network.vpc_id), delete one, or have the quota raised in Service Quotas.",
+            code=ProblemCode.QUOTA,
         )
     ]
 
@@ -180,6 +181,7 @@ def _address_quota(aws: AwsClients, region: str, tag: str) -> list[FieldError]:
             field="/network",
             detail=f"The NAT gateways need {needed} Elastic IPs; {held} of {quota} are in use in {region}",
             remedy="Release Elastic IPs, or have the quota 'EC2-VPC Elastic IPs' raised in Service Quotas.",
+            code=ProblemCode.QUOTA,
         )
     ]
 

@@ -39,12 +39,20 @@ def holder(port: int) -> str | None:
     targets = {f"socket:[{inode}]" for inode in inodes}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if any(os.readlink(fd) in targets for fd in (process / "fd").iterdir()):
+            if any(_target(fd) in targets for fd in (process / "fd").iterdir()):
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
                 return f"pid {process.name}: {command[:120]}"
         except OSError:  # gone meanwhile, or another user's
             continue
     return None
+
+
+def _target(fd: Path) -> str | None:
+    """What a process' open file is; None where it was closed meanwhile."""
+    try:
+        return os.readlink(fd)
+    except OSError:
+        return None
 
 
 def _listening_inodes(port: int) -> set[str]:

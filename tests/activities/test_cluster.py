@@ -49,6 +49,7 @@ from contracts.identity import (
 )
 from contracts.names import ClusterNames
 from contracts.network import Scope
+from contracts.options import CHECK_GROUPS, CheckGroups
 from contracts.storage import ENSURE_CLAIM, WAIT_FOR_CLAIM, EnsureClaim, StorageSpec, WaitForClaim
 from tests.activities.conftest import REGION, Runner, Sandbox, problem
 from tests.activities.world import World
@@ -223,6 +224,34 @@ def test_groups_grow_by_one_update_that_touches_no_other(world: World, quiet: Sa
         scope=world.scope, name=name, eks_cluster=world.control_plane.name, groups=["workers", "spare"]
     )
     assert len(world.run(WAIT_FOR_HYPERPOD, waited).nodes) == 2
+
+
+def test_a_group_stays_in_the_subnet_that_its_own_nodes_fill(world: World, quiet: Sandbox) -> None:
+    subnet, mark = world.compute("us-west-2a"), quiet.mark()
+    assert world.compute("us-west-2a", addresses=10_000, group="workers").subnet_id == subnet.subnet_id
+    assert quiet.effects(since=mark) == []
+
+
+def test_a_group_that_holds_its_plans_instances_may_keep_them(
+    world: World, quiet: Sandbox, activities: Activities
+) -> None:
+    plan = {"name": "mine", "instance_type": "ml.g5.8xlarge", "zone": "us-west-2a", "count": 1}
+    arn = quiet.call("POST", "training-plans", plan)["arn"]
+    taints = [{"key": "example.com/reserved", "effect": "NoSchedule"}]
+    capacity = {"kind": "training-plan", "training_plan": "mine"}
+    reserved = world.group(name="reserved", capacity=capacity, taints=taints)
+    made = world.run(
+        ENSURE_HYPERPOD, world.hyperpod(reserved.model_copy(update={"training_plan_arn": arn}), world.group(count=2))
+    )
+    waited = WaitForHyperPod(
+        scope=world.scope, name=made.name, eks_cluster=world.control_plane.name, groups=["reserved"]
+    )
+    world.run(WAIT_FOR_HYPERPOD, waited)
+    activities.lookup.forget()
+    again = CheckGroups(region=REGION, groups=[reserved.spec], cluster=world.scope.cluster)
+    assert world.run(CHECK_GROUPS, again).errors == []
+    (fault,) = world.run(CHECK_GROUPS, again.model_copy(update={"cluster": "other"})).errors
+    assert "0 of 1 instances left" in fault.detail
 
 
 def test_a_group_with_nodes_is_not_moved(world: World) -> None:

@@ -128,3 +128,15 @@ def test_groups(run: Runner, quiet: Sandbox) -> None:
     assert "4 × 81 addresses = 324" in few[f"{at}/count"]
     assert f"{at}/availability_zone" in group_faults(run, group(availability_zone="us-west-2z"))
     assert f"{at}/subnet_id" in group_faults(run, group(subnet_id="subnet-0123456789abcdef0"))
+
+
+def test_groups_share_a_plan_and_the_subnet_of_their_zone(run: Runner, quiet: Sandbox) -> None:
+    plan = {"name": "plan", "instance_type": "ml.p5.48xlarge", "zone": "us-west-2b", "count": 2}
+    quiet.call("POST", "training-plans", plan)
+    reserved = {"kind": "training-plan", "training_plan": "plan"}
+    pair = [group(name=name, instance_type="ml.p5.48xlarge", count=2, capacity=reserved) for name in "ab"]
+    assert "4 more are asked for" in group_faults(run, *pair)["/instance_groups/1/count"]
+    several = [
+        group(name=name, instance_type="ml.p5.48xlarge", count=2, availability_zone="us-west-2b") for name in "ab"
+    ]
+    assert "324 together" in group_faults(run, *several, prefix=24)["/instance_groups/1/count"]

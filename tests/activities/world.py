@@ -128,7 +128,7 @@ class World:
         wanted = EnsureNatGateway(scope=self.scope, resource="nat-1", subnet_id=self.public[0].subnet_id)
         return self.run(ENSURE_NAT_GATEWAY, wanted)
 
-    def compute(self, zone: str, addresses: int = 60) -> Subnet:
+    def compute(self, zone: str, addresses: int = 60, group: str | None = None) -> Subnet:
         return self.run(
             ENSURE_COMPUTE_SUBNET,
             EnsureComputeSubnet(
@@ -138,6 +138,7 @@ class World:
                 addresses=addresses,
                 nat_gateways=[self.nat],
                 s3_endpoint_id=self.endpoint.vpc_endpoint_id,
+                group=group,
             ),
         )
 

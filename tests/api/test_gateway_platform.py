@@ -155,7 +155,19 @@ async def test_every_error_is_a_problem(gateway: Gateway) -> None:
             400,
             "invalid",
         ),
-        (await gateway.operator.post("/api/v1/clusters", content=b"\xff"), 422, "invalid"),
+        (await gateway.operator.post("/api/v1/clusters", content=b"\xff"), 415, "invalid"),
+        (await gateway.operator.post("/api/v1/clusters", data={"tag": "x"}), 415, "invalid"),
+        (await gateway.operator.post("/api/v1/clusters"), 422, "invalid"),
+        (await gateway.viewer.get("/api/v1/operations?started_by=%00"), 422, "invalid"),
+        (
+            await gateway.operator.post(
+                "/api/v1/operations/create-cluster/nobody/decide",
+                content=rb'{"answer": {"group": "\ud800"}}',
+                headers={"Content-Type": "application/json"},
+            ),
+            422,
+            "invalid",
+        ),
         (await gateway.operator.post("/api/v1/clusters", json={"tag": "x" * 1_000_001}), 413, "invalid"),
     ]
     for answer, status, code in cases:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,18 @@ def taken() -> Iterator[int]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
+
+
+def test_the_holder_of_a_port_is_found_while_it_closes_other_files(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    readlink, closed = os.readlink, f"/proc/{os.getpid()}/fd/0"
+
+    def raced(path: Any) -> str:
+        if str(path) == closed:
+            raise FileNotFoundError(path)
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", raced)
+    assert (holder(taken) or "").startswith(f"pid {os.getpid()}: ")
 
 
 def test_a_taken_port_is_named_with_what_wanted_it_and_who_has_it(cli: Cli, taken: int, folder: DataFolder) -> None:

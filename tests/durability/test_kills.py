@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from collections import Counter
@@ -45,17 +46,22 @@ def test_whatever_is_killed_at_every_stage_boundary_and_inside_stages_each_effec
     dice = random.Random(7)
     victims = itertools.cycle(turns)
     kills = 0
+    inside: dict[str, float] = {}
+    """When a stage that runs is disturbed once more, somewhere in its middle."""
     with local_stack(tmp_path, SPEED) as stack:
         stack.gateway.post("/clusters", json=BODY).raise_for_status()
         reached: set[tuple[str, str]] = set()
         while (operation := stack.operation(OPERATION))["phase"] not in ENDS:
             now = {(stage["name"], stage["state"]) for stage in operation["stages"] if stage["state"] != "pending"}
-            if now - reached or dice.random() < 0.02:
-                reached |= now
+            middle = [name for name, at in inside.items() if at < time.monotonic() and (name, "running") in now]
+            if now - reached or middle:
                 names = next(victims)
                 stack.kill(*names)
                 stack.start(*names)
                 kills += 1
+                inside |= {name: time.monotonic() + dice.uniform(0.2, 4) for name, _ in now - reached}
+                inside |= dict.fromkeys(middle, math.inf)
+                reached |= now
             time.sleep(0.1)
         assert operation["phase"] == "succeeded", operation["problem"]
         assert kills >= 6

@@ -32,6 +32,8 @@ class FakeAccount:
         self.failures: dict[str, list[ApplicationError]] = {}
         self.hold: dict[str, asyncio.Event] = {}
         """Activities that do not return before their event."""
+        self.pace = 0.05
+        """Seconds between the heartbeats of one that is held."""
         self.changed = True
         self.answers: dict[str, Answer] = dict(self._answers())
 
@@ -58,7 +60,7 @@ class FakeAccount:
             if hold := self.hold.get(signature.name):
                 while not hold.is_set():
                     activity.heartbeat()
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(self.pace)
             if pending := self.failures.get(signature.name):
                 raise pending.pop(0)
             return self.answers[signature.name](argument)

@@ -150,6 +150,24 @@ async def test_a_blocked_stage_waits_for_days_and_a_retry_in_another_zone_leaves
     assert last.groups[0].spec.count == 1, "what was not corrected stays"
 
 
+async def test_a_correction_that_cannot_be_had_blocks_again_before_anything_is_made_for_it(
+    client: Client, account: FakeAccount
+) -> None:
+    account.fail(hyperpod.WAIT_FOR_HYPERPOD, ProblemCode.CAPACITY)
+    handle = await create(client, ClusterSpec(tag="demo", instance_groups=WORKERS))
+    await until(handle, lambda p: p.phase is Phase.BLOCKED)
+    subnets = account.calls[network.ENSURE_COMPUTE_SUBNET.name]
+    elsewhere = {"instance_groups": [{"availability_zone": "us-west-2c"}]}
+    await handle.execute_update("resolve", resolution("retry", "hyperpod", corrections=elsewhere))
+    blocked = await until(handle, lambda p: any(s.attempt == 2 and s.state is StageState.BLOCKED for s in p.stages))
+    assert blocked.problem is not None
+    assert blocked.problem.field == "/instance_groups/0/availability_zone"
+    assert account.calls[network.ENSURE_COMPUTE_SUBNET.name] == subnets
+    back = {"instance_groups": [{"availability_zone": "us-west-2b"}]}
+    await handle.execute_update("resolve", resolution("retry", "hyperpod", attempt=2, corrections=back))
+    assert Outcome.model_validate(await handle.result()).phase is Phase.SUCCEEDED
+
+
 async def test_what_finished_stages_used_cannot_be_corrected(client: Client, account: FakeAccount) -> None:
     account.fail(hyperpod.ENSURE_HYPERPOD, ProblemCode.QUOTA)
     handle = await create(client, ClusterSpec(tag="demo", instance_groups=WORKERS))
@@ -206,25 +224,26 @@ async def test_two_stages_that_fail_side_by_side_block_together_and_each_is_reso
     assert Outcome.model_validate(await handle.result()).phase is Phase.SUCCEEDED
 
 
-@pytest.mark.parametrize("how", ["abort", "cancel"])
-async def test_ending_a_running_operation_stops_the_wait_starts_nothing_more_and_keeps_what_exists(
-    client: Client, account: FakeAccount, how: str
+async def test_an_abort_stops_the_wait_starts_nothing_more_and_reports_what_exists(
+    client: Client, account: FakeAccount
 ) -> None:
     account.hold[eks.WAIT_FOR_CONTROL_PLANE.name] = asyncio.Event()
     handle = await create(client, ClusterSpec(tag="demo", instance_groups=WORKERS))
     async with asyncio.timeout(20):
         while not account.calls[eks.WAIT_FOR_CONTROL_PLANE.name]:
             await asyncio.sleep(0.02)
-    if how == "abort":
-        await handle.execute_update("abort", Abort(by="bob", reason="wrong region"))
-    else:
-        await handle.cancel()
+    await handle.execute_update("abort", Abort(by="bob", reason="wrong region"))
     found = await until(handle, lambda p: p.phase.ended)
     assert found.phase is Phase.ABORTED
     states = {stage.name: stage.state for stage in found.stages}
     assert states["network"] is StageState.DONE
     assert states["control_plane"] is StageState.PENDING
     assert account.calls["dependencies.ensure_addon"] == 0
+    assert found.result is not None
+    exists = found.result["exists"]
+    assert exists["network/network.ensure_vpc"] == "vpc-1"
+    assert exists["control_plane/eks.ensure_control_plane"] == "eks-cluster-demo"
+    assert found.result["unknown"] == []
 
 
 async def test_an_agents_creation_waits_for_a_person_who_approves_exactly_that_plan(

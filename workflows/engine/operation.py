@@ -79,6 +79,10 @@ class Operation(Generic[Spec]):
             (Stage(name=plan.name, title=plan.title, skippable=plan.skippable) for plan in self.stages),
             plan_hash=fingerprint(start.spec),
         )
+        self.made: dict[str, str] = {}
+        """What was made or found, by the activity that did."""
+        self.unknown: list[str] = []
+        """Activities that an abort cut off before they could say what they had done."""
         self.lease_granted = False
         self._questions: dict[str, _Question] = {}
         self._resolutions: dict[str, Resolution] = {}
@@ -113,17 +117,20 @@ class Operation(Generic[Spec]):
             self.progress.enter(Phase.SUCCEEDED)
         except Aborted as aborted:
             self._end_stages(str(aborted))
+            self.progress.result = self._report_what_exists()
             self.progress.enter(Phase.ABORTED, str(aborted), self.progress.problem)
         except asyncio.CancelledError:
             self._end_stages("cancelled")
+            self.progress.result = self._report_what_exists()
             self.progress.enter(Phase.ABORTED, "cancelled in Temporal", self.progress.problem)
             raise
         finally:
             if self.progress.phase.ended:
-                self.progress.ask(None)
-                self.progress.flush()
                 await asyncio.shield(self._report_end())
                 await workflow.wait_condition(workflow.all_handlers_finished)
+                # Last, so that it is written with the end itself: who reads of the end can start anew at once.
+                self.progress.ask(None)
+                self.progress.flush()
         return Outcome(phase=self.progress.phase, result=self.progress.result or {})
 
     async def stage(self, name: str, steps: Callable[[StageRun], Awaitable[T]]) -> T:
@@ -271,6 +278,10 @@ class Operation(Generic[Spec]):
             raise Aborted(f"rejected by {approval.by}" + (f": {approval.reason}" if approval.reason else ""))
         self.progress.enter(Phase.RUNNING)
         self.progress.flush()
+
+    def _report_what_exists(self) -> dict[str, Any]:
+        """What an operation that was ended early leaves in place."""
+        return {"exists": self.made, "unknown": self.unknown}
 
     def _end_stages(self, why: str) -> None:
         for stage in list(self.progress.stages.values()):

@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
-from contracts.activity import Act, Queue, Wait
+from contracts.activity import Act, Wait
 from contracts.model import Ensured
 from contracts.queues import task_queue
 from workflows.engine.failures import Aborted
@@ -54,26 +54,13 @@ class StageRun:
 
     async def act(self, signature: Act[In, Out], argument: In, key: str | None = None) -> Out:
         """Have one effect. Raises ActivityError when it failed for good, Aborted when the operation was ended."""
-        self._operation.check_aborted()
-        result: Out = await self._finish(
-            workflow.start_activity(
-                signature.name,
-                argument,
-                activity_id=self._id(signature.name, key),
-                task_queue=self._queue(signature.queue),
-                result_type=signature.output,
-                start_to_close_timeout=signature.limit,
-                heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                retry_policy=RetryPolicy(
-                    initial_interval=timedelta(seconds=1),
-                    backoff_coefficient=2.0,
-                    maximum_interval=timedelta(seconds=30),
-                    maximum_attempts=signature.attempts,
-                ),
-                summary=key,
-            ),
-            patience=ABORT_PATIENCE,
+        retry = RetryPolicy(
+            initial_interval=timedelta(seconds=1),
+            backoff_coefficient=2.0,
+            maximum_interval=timedelta(seconds=30),
+            maximum_attempts=signature.attempts,
         )
+        result = await self._run(signature, argument, key, retry, patience=ABORT_PATIENCE)
         if isinstance(result, Ensured):
             self.observed = True
             self.changed = self.changed or result.changed
@@ -81,22 +68,7 @@ class StageRun:
 
     async def wait(self, signature: Wait[In, Out], argument: In, key: str | None = None) -> Out:
         """Watch until a state is reached. Raises as :meth:`act` does; an abort ends the watching at once."""
-        self._operation.check_aborted()
-        result: Out = await self._finish(
-            workflow.start_activity(
-                signature.name,
-                argument,
-                activity_id=self._id(signature.name, key),
-                task_queue=self._queue(signature.queue),
-                result_type=signature.output,
-                start_to_close_timeout=signature.limit,
-                heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                retry_policy=_WAIT_RETRY,
-                summary=key,
-            ),
-            patience=timedelta(0),
-        )
-        return result
+        return await self._run(signature, argument, key, _WAIT_RETRY, patience=timedelta(0))
 
     async def record(self, **changes: BaseModel | list[Any] | str) -> None:
         """Put what was verified into the cluster's record."""
@@ -123,8 +95,29 @@ class StageRun:
             default_after=default_after,
         )
 
-    async def _finish(self, handle: workflow.ActivityHandle[Any], patience: timedelta) -> Any:
+    async def _run(
+        self,
+        signature: Act[In, Out] | Wait[In, Out],
+        argument: In,
+        key: str | None,
+        retry: RetryPolicy,
+        patience: timedelta,
+    ) -> Out:
+        """Run an activity to its end; an abort cancels it after ``patience``."""
         operation = self._operation
+        operation.check_aborted()
+        activity_id = self._id(signature.name, key)
+        handle: workflow.ActivityHandle[Out] = workflow.start_activity(
+            signature.name,
+            argument,
+            activity_id=activity_id,
+            task_queue=task_queue(signature.queue, operation.start.region),
+            result_type=signature.output,
+            start_to_close_timeout=signature.limit,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=retry,
+            summary=key,
+        )
         operation.progress.flush()
         abort = asyncio.ensure_future(operation.aborted())
         try:
@@ -133,24 +126,24 @@ class StageRun:
                 await workflow.wait([handle], timeout=patience.total_seconds())
             if not handle.done():
                 handle.cancel()
-            try:
-                result = await handle
-            except ActivityError:
-                operation.check_aborted()
-                raise
+            result = await handle
+        except ActivityError:
+            if operation.ending and patience:
+                operation.unknown.append(activity_id)
+            operation.check_aborted()
+            raise
         except asyncio.CancelledError:
             handle.cancel()
             raise
         finally:
             abort.cancel()
+        if isinstance(result, Ensured):
+            operation.made[activity_id] = result.identifier
         operation.check_cancelled()
         return result
 
     def _id(self, activity: str, key: str | None) -> str:
         return f"{self.name}/{activity}" if key is None else f"{self.name}/{activity}/{key}"
-
-    def _queue(self, queue: Queue) -> str:
-        return task_queue(queue, self._operation.start.region)
 
 
 async def together(*steps: Any) -> list[Any]:

@@ -1,0 +1,32 @@
+"""``python -m bench [pipeline] [gateway] [parked] [together]``: run benchmarks and print a report; all by default."""
+
+from __future__ import annotations
+
+import argparse
+
+from bench import gateway, pipeline, scale
+from bench.report import Report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", help="pipeline, gateway, parked, together; none: all")
+    parser.add_argument("--rounds", type=int, default=3, help="creations of the pipeline benchmark")
+    options = parser.parse_args()
+    report = Report()
+    benchmarks = {
+        "pipeline": lambda: pipeline.run(report, options.rounds),
+        "gateway": lambda: gateway.run(report),
+        "parked": lambda: scale.parked(report),
+        "together": lambda: scale.together(report),
+    }
+    if unknown := set(options.names) - set(benchmarks):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    for name in options.names or benchmarks:
+        benchmarks[name]()
+    report.show()
+    print(f"saved as {report.save()}")
+
+
+if __name__ == "__main__":
+    main()
