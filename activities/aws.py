@@ -63,6 +63,10 @@ class Clients:
                 self._clients[key] = make(service, region_name=region, config=self._config)
             return self._clients[key]
 
+    def amp(self, region: str) -> Any:
+        """Amazon Managed Service for Prometheus."""
+        return self.client("amp", region)
+
     def ec2(self, region: str) -> EC2Client:
         return cast("EC2Client", self.client("ec2", region))
 
@@ -81,8 +85,18 @@ class Clients:
     def service_quotas(self, region: str) -> ServiceQuotasClient:
         return cast("ServiceQuotasClient", self.client("service-quotas", region))
 
+    def pricing(self, region: str) -> Any:
+        """The Price List API answers in few regions, for all of them."""
+        return self.client("pricing", region)
+
     def sts(self, region: str) -> STSClient:
         return cast("STSClient", self.client("sts", region))
+
+    def elbv2(self, region: str) -> Any:
+        return self.client("elbv2", region)
+
+    def tagging(self, region: str) -> Any:
+        return self.client("resourcegroupstaggingapi", region)
 
 
 class AwsClients:

@@ -61,6 +61,18 @@ def hyperpod_dependencies(settings: Settings, region: str) -> HelmChart:
     )
 
 
+def pinned(release: str, namespace: str, reference: str, values: dict[str, JsonValue]) -> HelmChart:
+    """A chart by a reference that may end in ``@VERSION``."""
+    source, at, version = reference.rpartition("@")
+    return HelmChart(
+        release=release,
+        namespace=namespace,
+        source=source if at else reference,
+        version=version if at else None,
+        values=values,
+    )
+
+
 def fingerprint(chart: HelmChart) -> str:
     """Changes with the chart (a local one's files too) or its values."""
     content = hashlib.sha256(json.dumps(chart.model_dump(mode="json"), sort_keys=True).encode())
@@ -80,7 +92,12 @@ def opened(chart: HelmChart, helm: Helm) -> Iterator[list[str]]:
         yield [str(source / (chart.path or ""))]
         return
     if not chart.source.endswith(ARCHIVES) or chart.path is None:
-        yield [chart.source, *(["--version", chart.version] if chart.version else [])]
+        version = ["--version", chart.version] if chart.version else []
+        if chart.source.startswith("https://") and not chart.source.endswith(ARCHIVES):
+            repository, _, name = chart.source.rpartition("/")
+            yield [name, "--repo", repository, *version]
+        else:
+            yield [chart.source, *version]
         return
     with tempfile.TemporaryDirectory(prefix="instantstart-chart-") as folder:
         archive = Path(folder) / "archive.tgz"

@@ -16,8 +16,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from contracts import queues, visibility
 from contracts.catalogue import CLUSTER_WORKFLOW
 from contracts.cluster import (
+    ABORT_HOLDERS,
     ACQUIRE_LEASES,
     HOLDER_STATE,
+    AbortedHolders,
+    AbortHolders,
     Acquire,
     Acquired,
     ClusterRecord,
@@ -26,6 +29,7 @@ from contracts.cluster import (
     Holder,
     HolderState,
 )
+from contracts.decision import Abort
 from contracts.names import cluster_id
 from contracts.problem import ProblemCode
 
@@ -61,6 +65,35 @@ class ClusterActivities:
                 return HolderState(running=False)
             raise
         return HolderState(running=description.status is WorkflowExecutionStatus.RUNNING)
+
+    @activity.defn(name=ABORT_HOLDERS.name)
+    async def abort_holders(self, request: AbortHolders) -> AbortedHolders:
+        """Ask every operation that holds or waits for the cluster's leases, but the one of ``except_run``, to end.
+
+        Does not wait for their ends. One that has ended, or is ending, is no fault.
+        """
+        entity = self._client.get_workflow_handle(cluster_id(request.cluster))
+        try:
+            view: ClusterView = await entity.query("view", result_type=ClusterView)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return AbortedHolders(operations=[])
+            raise
+        asked = []
+        for lease in [*view.holding, *view.queued]:
+            if lease.run_id == request.except_run:
+                continue
+            operation = self._client.get_workflow_handle(lease.operation, run_id=lease.run_id)
+            abort = Abort(by=request.by, reason=f"{activity.info().workflow_id} needs the cluster")
+            try:
+                await operation.execute_update("abort", abort)
+            except WorkflowUpdateFailedError:
+                pass
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+            asked.append(lease.operation)
+        return AbortedHolders(operations=asked)
 
     async def _ask(self, call: Acquire) -> Acquired:
         entity = self._entity(call.record)

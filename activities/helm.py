@@ -141,6 +141,32 @@ class Helm:
             self.run(*arguments, "--output", "json", seconds=self.timeout + QUICK_SECONDS)
         return self.history(chart.release, chart.namespace)[-1], True
 
+    def owned(self) -> dict[tuple[str, str], Revision]:
+        """The releases that we installed, in any state, by namespace and name."""
+        text = self.run("list", "--all-namespaces", "--selector", OWNER_LABEL, "--max", "0", "--output", "json")
+        return {
+            (str(entry["namespace"]), str(entry["name"])): Revision(
+                number=int(entry["revision"]),
+                status=str(entry["status"]),
+                chart=str(entry["chart"]),
+                description="",
+                updated=datetime.now(UTC),
+            )
+            for entry in json.loads(text or "[]")
+        }
+
+    def remove(self, chart: HelmChart) -> bool:
+        """Take the release away with all that it put in; false where there is none. One that a dead helm left in the
+        middle of something goes, too."""
+        history = self.history(chart.release, chart.namespace)
+        if not history:
+            return False
+        if history[-1].status in PENDING:
+            self._check_abandoned(chart, history[-1])
+        where = ("--namespace", chart.namespace, "--timeout", f"{self.timeout}s")
+        self.run("uninstall", chart.release, *where, "--ignore-not-found", seconds=self.timeout + QUICK_SECONDS)
+        return True
+
     def _recover(self, chart: HelmChart, history: list[Revision]) -> None:
         """Free a release that a helm left in the middle of something when it died: back to the newest revision that was
         deployed, else away with it.
@@ -149,6 +175,16 @@ class Helm:
         more time than helm allows itself.
         """
         stuck = history[-1]
+        self._check_abandoned(chart, stuck)
+        good = next((each for each in reversed(history) if each.status in INSTALLED), None)
+        where = ("--namespace", chart.namespace, "--timeout", f"{self.timeout}s")
+        if good is not None and stuck.status != "uninstalling":
+            self.run("rollback", chart.release, str(good.number), *where, seconds=self.timeout + QUICK_SECONDS)
+        else:
+            self.run("uninstall", chart.release, *where, seconds=self.timeout + QUICK_SECONDS)
+
+    def _check_abandoned(self, chart: HelmChart, stuck: Revision) -> None:
+        """Raise BUSY (retried) while the helm that left the release so may still be at work."""
         age = (datetime.now(UTC) - stuck.updated).total_seconds()
         ours = attempt() > 1 and self._owner_of(chart) == _owner()
         if not ours and age < self.timeout + QUICK_SECONDS:
@@ -159,12 +195,6 @@ class Helm:
                 retry=True,
                 delay=15,
             )
-        good = next((each for each in reversed(history) if each.status in INSTALLED), None)
-        where = ("--namespace", chart.namespace, "--timeout", f"{self.timeout}s")
-        if good is not None and stuck.status != "uninstalling":
-            self.run("rollback", chart.release, str(good.number), *where, seconds=self.timeout + QUICK_SECONDS)
-        else:
-            self.run("uninstall", chart.release, *where, seconds=self.timeout + QUICK_SECONDS)
 
     def _owner_of(self, chart: HelmChart) -> str | None:
         text = self.run("get", "metadata", chart.release, "--namespace", chart.namespace, "--output", "json")

@@ -48,6 +48,10 @@ class InstanceFacts:
     accelerator_resource: str | None
     efa_interfaces: int
     addresses: int
+    architecture: str = "x86_64"
+    efa_cards: tuple[int, ...] = ()
+    """Indexes of the network cards that take an EFA interface, as many as the type may have."""
+    network_cards: int = 1
 
 
 def describe_types(aws: AwsClients, region: str, names: Iterable[str]) -> dict[str, InstanceFacts]:
@@ -80,7 +84,22 @@ def _facts(info: InstanceTypeInfoTypeDef) -> InstanceFacts:
         accelerator_resource=NVIDIA if gpus else NEURON if neurons else None,
         efa_interfaces=efa,
         addresses=NODE_ADDRESSES.get(name) or _addresses(network),
+        architecture="arm64"
+        if "arm64" in info.get("ProcessorInfo", {}).get("SupportedArchitectures", [])
+        else "x86_64",
+        efa_cards=_efa_cards(network, efa),
+        network_cards=int(network.get("MaximumNetworkCards") or len(network.get("NetworkCards") or []) or 1),
     )
+
+
+def _efa_cards(network: Any, interfaces: int) -> tuple[int, ...]:
+    """Cards that EC2 says nothing of take EFA; of some types, the first card takes plain interfaces only."""
+    cards = [
+        int(card.get("NetworkCardIndex", 0))
+        for card in network.get("NetworkCards") or [{}]
+        if not card.get("InterfaceTypes") or {"efa", "efa-only"} & set(card["InterfaceTypes"])
+    ]
+    return tuple(sorted(cards)[:interfaces])
 
 
 def _addresses(network: Any) -> int:

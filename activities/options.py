@@ -103,6 +103,7 @@ class Lookup:
                     accelerator_resource=fact.accelerator_resource,
                     efa_interfaces=fact.efa_interfaces,
                     addresses=fact.addresses,
+                    network_cards=fact.network_cards,
                     quota=allowed.get(name),
                 )
             )

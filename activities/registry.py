@@ -12,21 +12,41 @@ from activities.aws import AwsClients
 from activities.dependencies.addons import AddonActivities
 from activities.dependencies.releases import ReleaseActivities
 from activities.dependencies.roles import StorageRoleActivities
+from activities.drain import DrainActivities
 from activities.eks import EksActivities
+from activities.features.switch import FeatureActivities
 from activities.hyperpod.cluster import HyperPodActivities
 from activities.hyperpod.nodes import NodeActivities
 from activities.identity.access import AccessActivities
 from activities.identity.bucket import BucketActivities
 from activities.identity.roles import RoleActivities
+from activities.imports.clusters import ImportActivities
+from activities.imports.workloads import ImportWorkloadActivities
+from activities.instance_groups.groups import InstanceGroupActivities
+from activities.instance_groups.scaling import ScalingActivities
+from activities.instance_groups.settled import SettledActivities
 from activities.kubernetes import KubernetesClients
 from activities.network.compute import ComputeSubnetActivities
 from activities.network.gateways import GatewayActivities
 from activities.network.plan import PlanActivities
 from activities.network.vpc import VpcActivities
+from activities.node_groups.groups import NodeGroupActivities
+from activities.node_groups.placing import PlacementActivities
+from activities.node_groups.plugins import DevicePluginActivities
+from activities.node_groups.roles import NodeRoleActivities
+from activities.node_groups.templates import LaunchTemplateActivities
+from activities.node_pools.pools import NodePoolActivities
+from activities.nodes.act import NodeActs
+from activities.nodes.back import NodeWaits
+from activities.nodes.read import NodeReads
 from activities.options import Lookup, OptionActivities
+from activities.plans.make import MakePlanActivities
+from activities.plans.world import World
 from activities.preflight.checks import PreflightActivities
 from activities.settings import Settings
+from activities.software import SoftwareActivities
 from activities.storage import StorageActivities
+from activities.teardown.act import TeardownActivities
 from contracts.activity import Act, Queue, Wait
 
 Activity = Callable[..., Any]
@@ -40,6 +60,7 @@ class Activities:
         self.aws = AwsClients(self.settings, session)
         self.kubernetes = KubernetesClients(self.aws)
         self.lookup = Lookup(self.aws)
+        world = World(self.aws, self.kubernetes, self.lookup, self.settings)
         self._groups: list[object] = [
             PlanActivities(self.aws),
             VpcActivities(self.aws, self.settings),
@@ -54,9 +75,28 @@ class Activities:
             ReleaseActivities(self.kubernetes, self.settings),
             HyperPodActivities(self.aws, self.settings),
             NodeActivities(self.aws, self.kubernetes, self.settings),
+            DrainActivities(self.kubernetes, self.settings),
+            NodeActs(self.aws, self.kubernetes, self.settings),
+            NodeWaits(self.aws, self.kubernetes, self.settings),
+            NodeReads(self.aws, self.kubernetes),
+            SoftwareActivities(self.aws, self.kubernetes, self.settings),
+            InstanceGroupActivities(self.aws, self.kubernetes),
+            ScalingActivities(self.aws, self.kubernetes),
+            SettledActivities(self.aws, self.kubernetes, self.settings),
             StorageActivities(self.kubernetes, self.settings),
+            FeatureActivities(self.aws, self.kubernetes, self.settings),
             OptionActivities(self.lookup),
             PreflightActivities(self.aws, self.lookup),
+            MakePlanActivities(world),
+            TeardownActivities(self.aws, self.kubernetes, self.settings),
+            PlacementActivities(self.aws),
+            NodeRoleActivities(self.aws),
+            LaunchTemplateActivities(self.aws),
+            DevicePluginActivities(self.kubernetes),
+            NodeGroupActivities(self.aws, self.kubernetes, self.settings),
+            NodePoolActivities(self.aws, self.kubernetes, self.lookup, self.settings),
+            ImportActivities(self.aws),
+            ImportWorkloadActivities(self.kubernetes),
         ]
 
     def all(self) -> dict[str, Activity]:

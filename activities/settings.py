@@ -17,6 +17,11 @@ HYPERPOD_CHART = "https://github.com/aws/sagemaker-hyperpod-cli/archive/067d658b
 """The official chart of HyperPod's dependencies, pinned to a commit; it is published only inside this repository."""
 HYPERPOD_CHART_PATH = "helm_chart/HyperPodHelmChart"
 
+KUBERAY_CHART = "https://ray-project.github.io/kuberay-helm/kuberay-operator@1.6.2"
+KEDA_CHART = "https://kedacore.github.io/charts/keda@2.21.0"
+LOAD_BALANCER_CONTROLLER_CHART = "https://aws.github.io/eks-charts/aws-load-balancer-controller@1.17.1"
+"""The official repositories of these charts, each pinned to a version (README of each chart)."""
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -29,11 +34,20 @@ class Settings(BaseSettings):
     """How long EC2 may not show what was just made (eventual consistency)."""
     shortfall_patience: float = Field(600.0, ge=0)
     """Seconds that a shortage of capacity must last before it blocks the operation."""
+    price_file: Path | None = None
+    """YAML file with prices that win over AWS's list: region, then item, then USD per hour."""
     default_region: str = "us-west-2"
     hyperpod_chart: str = HYPERPOD_CHART
     """Chart of the HyperPod dependencies: an OCI or HTTPS reference, an archive, or a folder."""
     hyperpod_chart_path: str | None = None
     """Where the chart is inside an archive; null: the official archive's path, where the source is one."""
+    kuberay_chart: str = KUBERAY_CHART
+    """Chart of the KubeRay operator: an OCI reference or ``https://REPOSITORY/CHART``, both with ``@VERSION``, an
+    archive, or a folder."""
+    keda_chart: str = KEDA_CHART
+    """Chart of KEDA, likewise."""
+    load_balancer_controller_chart: str = LOAD_BALANCER_CONTROLLER_CHART
+    """Chart of the AWS Load Balancer Controller, likewise."""
     helm: str | None = None
     """The helm binary; null: the one on PATH, else ``.tools/bin/helm``."""
     helm_timeout_seconds: int = Field(300, ge=1)

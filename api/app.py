@@ -8,11 +8,28 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from temporalio.client import Client
 
-from api import clusters, decisions, openapi, operations, problems, system
+from api import (
+    clusters,
+    decisions,
+    features,
+    imports,
+    instance_groups,
+    node_groups,
+    node_pools,
+    nodes,
+    openapi,
+    operations,
+    plans,
+    problems,
+    software,
+    system,
+    teardown,
+)
 from api.audit import AuditLog
 from api.context import RequestContext
 from api.events import Hub
 from api.lookups import Lookups
+from api.planning import Planning
 from api.services import Services
 from api.settings import Settings
 from api.temporal import Temporal, connect
@@ -29,13 +46,15 @@ def create_app(settings: Settings | None = None, temporal: Client | None = None)
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         client = temporal or await connect()
         link = Temporal(client, settings.update_timeout, settings.query_timeout)
+        lookups = Lookups(link, settings.look_up_timeout, settings.check_timeout)
         app.state.services = Services(
             settings=settings,
             temporal=link,
             tokens=tokens,
             audit=audit,
             hub=Hub(link, settings.detail_seconds),
-            lookups=Lookups(link, settings.look_up_timeout, settings.check_timeout),
+            lookups=lookups,
+            planning=Planning(lookups),
         )
         try:
             yield
@@ -57,7 +76,21 @@ def create_app(settings: Settings | None = None, temporal: Client | None = None)
     app.add_middleware(RequestContext, audit=audit)
     problems.install(app)
     # Decisions and streams come before the operation itself, whose id takes every path that is left.
-    for router in (clusters.router, decisions.router, operations.router, system.router):
+    for router in (
+        clusters.router,
+        teardown.router,
+        imports.router,
+        plans.router,
+        instance_groups.router,
+        node_groups.router,
+        node_pools.router,
+        features.router,
+        nodes.router,
+        software.router,
+        decisions.router,
+        operations.router,
+        system.router,
+    ):
         app.include_router(router)
     openapi.install(app)
     return app

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Query, Request
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Body, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
-from api import pages, starting
-from api.auth import Reader, Starter
+from api import pages
+from api.auth import Reader
 from api.lookups import judged_by_account
+from api.managed import STARTS, Start, Tag, blank_record, known, record_of
 from api.mapping import from_row
 from api.operations import OperationPage, PageSize, PageToken, clause, list_page, page_reply
 from api.problems import refuse, wrong_field
-from api.services import Parts, Services, accepted, reply
-from api.starting import Plan, Wish
+from api.services import Parts, Services, reply
+from api.wish import Wish
 from contracts import catalogue, names, queues, visibility
-from contracts.access import Principal
 from contracts.catalogue import (
     AccessSpec,
     ControlPlaneSpec,
     DependenciesSpec,
     HyperPodClusterSpec,
-    OperationKind,
     VerificationSpec,
 )
 from contracts.cluster import (
-    MEMO_RECORD,
     MEMO_SUMMARY,
     ClusterRecord,
     ClusterSpec,
@@ -36,25 +34,13 @@ from contracts.cluster import (
     HistoryEntry,
 )
 from contracts.model import Model
-from contracts.operation import Operation
 from contracts.problem import ProblemCode
 from contracts.storage import StorageSpec
 
 router = APIRouter(prefix="/api/v1/clusters", tags=["clusters"])
 
-ValidateOnly = Annotated[bool, Query(description="Check everything and answer with the plan (200); touch nothing.")]
-WaitForLeases = Annotated[
-    bool, Query(description="Queue behind operations that hold what is needed; false: fail at once instead.")
-]
-Tag = Annotated[str, Path(description="The cluster's tag.", examples=["demo"], max_length=63)]
 _LISTED = "WorkflowType = 'cluster' AND ExecutionStatus = 'Running'"
 _FALLBACK_HISTORY = 50
-
-STARTS: dict[str, Any] = {
-    "status_code": 202,
-    "response_model": Operation,
-    "responses": {200: {"model": Plan, "description": "With validate_only: the plan."}},
-}
 
 
 class ClusterPage(Model):
@@ -63,45 +49,6 @@ class ClusterPage(Model):
     clusters: list[ClusterSummary] = Field(default_factory=list)
     next_page_token: str | None = None
     """Absent on the last page."""
-
-
-async def _record(services: Services, tag: str) -> ClusterRecord | None:
-    """The record of a cluster that is managed; None if there is none. Needs no worker."""
-    found = await services.temporal.find(names.cluster_id(tag))
-    if found is None or found.status is None or found.status.name != "RUNNING":
-        return None
-    memo = await found.memo()
-    return ClusterRecord.model_validate(memo[MEMO_RECORD]) if MEMO_RECORD in memo else None
-
-
-async def _known(services: Services, tag: str) -> ClusterRecord:
-    """The cluster's record. Raises ProblemError (404) that names what is making the cluster, if something is."""
-    record = await _record(services, tag)
-    if record is not None:
-        return record
-    creating = names.operation_id(catalogue.CREATE_CLUSTER.name, tag)
-    found = await services.temporal.find(creating)
-    made = found is not None and found.close_time is None
-    raise refuse(
-        ProblemCode.NOT_FOUND,
-        f"there is no cluster {tag!r}" + (f" yet; {creating} is making it" if made else ""),
-        operation=creating if made else None,
-        remedy="Watch that operation." if made else "GET /api/v1/clusters lists them; POST there creates one.",
-    )
-
-
-async def _begin(
-    services: Services, request: Request, principal: Principal, wish: Wish, validate_only: bool, checked: bool = False
-) -> Response:
-    """Start what is wished, or tell what would be started."""
-    if validate_only:
-        request.state.audit_detail = "validate_only"
-        return reply(starting.plan(wish, principal, checked))
-    request.state.operation = wish.workflow_id
-    seen = await starting.repeated(services, request, principal, wish)
-    if seen is None:
-        seen = await starting.start(services, request, principal, wish)
-    return accepted(seen, services.linker(request))
 
 
 def _one_region(record: ClusterRecord | None, region: str) -> None:
@@ -116,31 +63,19 @@ def _one_region(record: ClusterRecord | None, region: str) -> None:
 
 @router.post("", operation_id="create_cluster", summary="Create a cluster", **STARTS)
 async def create_cluster(
-    request: Request,
-    services: Parts,
-    principal: Starter,
+    start: Start,
     body: ClusterSpec,
-    validate_only: ValidateOnly = False,
-    wait_for_leases: WaitForLeases = True,
 ) -> Response:
     """Network, control plane, dependencies, HyperPod nodes, storage and verification, from nothing but a tag. What a
     create before has made is kept."""
-    region = services.served_region(body.region)
+    region = start.services.served_region(body.region)
     spec = body.model_copy(update={"region": region})
-    wish = Wish(catalogue.CREATE_CLUSTER, spec.tag, region, spec, wait_for_leases=wait_for_leases)
-    if not validate_only:
-        request.state.operation = wish.workflow_id
-    _one_region(await _record(services, spec.tag), region)
-    checked = False
-    if validate_only or judged_by_account(spec):
-        if not validate_only:
-            # What is running already, or was started by this very request, is not checked again: what it has made
-            # since would be found in its own way.
-            seen = await starting.repeated(services, request, principal, wish) or await starting.running(services, wish)
-            if seen is not None:
-                return accepted(seen, services.linker(request))
-        checked = await services.lookups.check(spec, region)
-    return await _begin(services, request, principal, wish, validate_only, checked)
+    wish = Wish(catalogue.CREATE_CLUSTER, spec.tag, region, spec, start.wait_for_leases)
+    record = await record_of(start.services, spec.tag)
+    _one_region(record, region)
+    if start.validate_only or start.plan or judged_by_account(spec):
+        return await start.planned(wish, record or blank_record(spec.tag, region))
+    return await start.carry_out(wish)
 
 
 @router.get("", operation_id="list_clusters", response_model=ClusterPage, summary="List clusters")
@@ -157,7 +92,7 @@ async def list_clusters(services: Parts, _: Reader, page_size: PageSize = 20, pa
 async def get_cluster(services: Parts, _: Reader, tag: Tag) -> Response:
     """What the cluster is made of, which operations hold or wait for it, and what was done to it. Without a worker:
     the record as last verified, and the operations that Temporal still keeps."""
-    record = await _known(services, tag)
+    record = await known(services, tag)
     view = await services.temporal.query(names.cluster_id(tag), queues.ENTITIES, "view", ClusterView)
     return reply(view or ClusterView(record=record, history=await _ended(services, tag)))
 
@@ -202,112 +137,68 @@ async def list_cluster_operations(
 
 @router.post("/{tag}/control-plane", operation_id="create_control_plane", summary="Create the control plane", **STARTS)
 async def create_control_plane(
-    request: Request,
-    services: Parts,
-    principal: Starter,
+    start: Start,
     tag: Tag,
     body: Annotated[ControlPlaneSpec | None, Body()] = None,
     region: Annotated[str | None, Query(description="For a new cluster; absent: the deployment's default.")] = None,
-    validate_only: ValidateOnly = False,
-    wait_for_leases: WaitForLeases = True,
 ) -> Response:
     """Network, identity and EKS control plane, of a new cluster or one that exists."""
     spec = body or ControlPlaneSpec()
     if violation := names.tag_violation(tag):
         raise wrong_field("/tag", violation, f"Use for example {names.slug(tag)!r}.")
-    record = await _record(services, tag)
-    chosen = record.region if record and region is None else services.served_region(region)
+    record = await record_of(start.services, tag)
+    chosen = record.region if record and region is None else start.services.served_region(region)
     _one_region(record, chosen)
-    wish = Wish(catalogue.CREATE_CONTROL_PLANE, tag, chosen, spec, wait_for_leases=wait_for_leases)
-    return await _begin(services, request, principal, wish, validate_only)
-
-
-async def _on_known(
-    services: Services,
-    request: Request,
-    principal: Principal,
-    kind: OperationKind[Any],
-    tag: str,
-    spec: BaseModel,
-    validate_only: bool,
-    wait_for_leases: bool,
-    target: str | None = None,
-) -> Response:
-    record = await _known(services, tag)
-    wish = Wish(kind, tag, record.region, spec, target, wait_for_leases)
-    return await _begin(services, request, principal, wish, validate_only)
+    wish = Wish(catalogue.CREATE_CONTROL_PLANE, tag, chosen, spec, start.wait_for_leases)
+    return await start.planned(wish, record or blank_record(tag, chosen))
 
 
 @router.post("/{tag}/access", operation_id="verify_access", summary="Verify access to Kubernetes", **STARTS)
 async def verify_access(
-    request: Request,
-    services: Parts,
-    principal: Starter,
+    start: Start,
     tag: Tag,
     body: Annotated[AccessSpec | None, Body()] = None,
-    validate_only: ValidateOnly = False,
-    wait_for_leases: WaitForLeases = True,
 ) -> Response:
     """Give the platform administration of the Kubernetes API, and prove it."""
-    spec, kind = body or AccessSpec(), catalogue.VERIFY_ACCESS
-    return await _on_known(services, request, principal, kind, tag, spec, validate_only, wait_for_leases)
+    return await start.on(catalogue.VERIFY_ACCESS, tag, body or AccessSpec())
 
 
 @router.post("/{tag}/dependencies", operation_id="install_dependencies", summary="Install dependencies", **STARTS)
 async def install_dependencies(
-    request: Request,
-    services: Parts,
-    principal: Starter,
+    start: Start,
     tag: Tag,
     body: Annotated[DependenciesSpec | None, Body()] = None,
-    validate_only: ValidateOnly = False,
-    wait_for_leases: WaitForLeases = True,
 ) -> Response:
     """EKS add-ons and HyperPod's own components, each after what it needs."""
-    spec, kind = body or DependenciesSpec(), catalogue.INSTALL_DEPENDENCIES
-    return await _on_known(services, request, principal, kind, tag, spec, validate_only, wait_for_leases)
+    return await start.on(catalogue.INSTALL_DEPENDENCIES, tag, body or DependenciesSpec())
 
 
 @router.post("/{tag}/hyperpod", operation_id="create_hyperpod", summary="Create the HyperPod cluster", **STARTS)
 async def create_hyperpod(
-    request: Request,
-    services: Parts,
-    principal: Starter,
+    start: Start,
     tag: Tag,
     body: Annotated[HyperPodClusterSpec | None, Body()] = None,
-    validate_only: ValidateOnly = False,
-    wait_for_leases: WaitForLeases = True,
 ) -> Response:
     """The HyperPod cluster and its nodes. Without instance groups, the operation asks which capacity to take."""
-    spec, kind = body or HyperPodClusterSpec(), catalogue.CREATE_HYPERPOD
-    return await _on_known(services, request, principal, kind, tag, spec, validate_only, wait_for_leases)
+    return await start.on(catalogue.CREATE_HYPERPOD, tag, body or HyperPodClusterSpec())
 
 
 @router.post("/{tag}/storage", operation_id="create_storage", summary="Mount S3 storage", **STARTS)
 async def create_storage(
-    request: Request,
-    services: Parts,
-    principal: Starter,
+    start: Start,
     tag: Tag,
     body: Annotated[StorageSpec | None, Body()] = None,
-    validate_only: ValidateOnly = False,
-    wait_for_leases: WaitForLeases = True,
 ) -> Response:
     """A claim on an S3 bucket that pods can mount."""
-    spec, kind = body or StorageSpec(), catalogue.CREATE_STORAGE
-    return await _on_known(services, request, principal, kind, tag, spec, validate_only, wait_for_leases, spec.claim)
+    spec = body or StorageSpec()
+    return await start.on(catalogue.CREATE_STORAGE, tag, spec)
 
 
 @router.post("/{tag}/verification", operation_id="verify_cluster", summary="Verify the cluster", **STARTS)
 async def verify_cluster(
-    request: Request,
-    services: Parts,
-    principal: Starter,
+    start: Start,
     tag: Tag,
     body: Annotated[VerificationSpec | None, Body()] = None,
-    validate_only: ValidateOnly = False,
-    wait_for_leases: WaitForLeases = True,
 ) -> Response:
     """Look at the whole cluster and bring its record up to date."""
-    spec, kind = body or VerificationSpec(), catalogue.VERIFY_CLUSTER
-    return await _on_known(services, request, principal, kind, tag, spec, validate_only, wait_for_leases)
+    return await start.on(catalogue.VERIFY_CLUSTER, tag, body or VerificationSpec())

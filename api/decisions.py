@@ -20,13 +20,14 @@ from contracts.access import Principal
 from contracts.capacity import CapacityAnswer
 from contracts.catalogue import KINDS
 from contracts.decision import Abort, Answer, Approval, Resolution
+from contracts.drain import DrainAnswer
 from contracts.model import Model
 from contracts.operation import Operation, Phase, Stage, StageState
 from contracts.problem import ProblemCode
 
 router = APIRouter(prefix="/api/v1/operations", tags=["decisions"])
 
-ANSWERS: dict[str, type[BaseModel]] = {"capacity": CapacityAnswer}
+ANSWERS: dict[str, type[BaseModel]] = {"capacity": CapacityAnswer, "drain": DrainAnswer}
 """What the answers to known decisions look like. Others are the workflow's to judge."""
 
 
@@ -170,7 +171,7 @@ async def retry_operation(
     if repeated:
         return case.answer(seen)
     stage = _blocked_stage(seen.operation, wanted.stage, wanted.attempt)
-    if wanted.corrections and needs_approval(principal, KINDS[seen.operation.kind].costs):
+    if wanted.corrections and needs_approval(principal, KINDS[seen.operation.kind].needs_approval):
         raise refuse(
             ProblemCode.DENIED,
             "an approval is bound to the plan that was shown, and corrections change the plan",

@@ -6,12 +6,11 @@ import asyncio
 import time
 import uuid
 
-from api.problems import ProblemError
 from api.temporal import Temporal
-from contracts.catalogue import CHECK_CLUSTER_WORKFLOW, LOOK_UP_OPTIONS_WORKFLOW
+from contracts.catalogue import LOOK_UP_OPTIONS_WORKFLOW, MAKE_PLAN_WORKFLOW
 from contracts.cluster import ClusterSpec
-from contracts.options import CheckCluster, Findings, LookUpOptions, Options
-from contracts.problem import ProblemCode, invalid
+from contracts.options import LookUpOptions, Options
+from contracts.plans import MakePlan, PlanFindings
 
 _KEPT_SECONDS = 15.0
 _MOST_KEPT = 64
@@ -50,27 +49,15 @@ class Lookups:
             self._look_up_limit,
         )
 
-    async def check(self, spec: ClusterSpec, region: str) -> bool:
-        """Whether the account was asked; False if it gave no answer, or none in time: then the operation's own check,
-        its first stage, will tell.
-
-        Raises ProblemError (422) with what the account finds wrong.
-        """
-        try:
-            findings = await self._temporal.execute(
-                CHECK_CLUSTER_WORKFLOW,
-                CheckCluster(spec=spec, region=region),
-                f"{CHECK_CLUSTER_WORKFLOW}/{spec.tag}/{uuid.uuid4()}",
-                Findings,
-                self._check_limit,
-            )
-        except ProblemError as error:
-            if error.body.code is ProblemCode.INVALID:
-                raise
-            return False
-        if findings.errors:
-            raise ProblemError(invalid(findings.errors))
-        return True
+    async def plan(self, question: MakePlan) -> PlanFindings:
+        """What an operation would do. Raises ProblemError, 503 where the account gives no answer in time."""
+        return await self._temporal.execute(
+            MAKE_PLAN_WORKFLOW,
+            question,
+            f"{MAKE_PLAN_WORKFLOW}/{question.record.tag}/{uuid.uuid4()}",
+            PlanFindings,
+            self._check_limit,
+        )
 
 
 def _failed(task: asyncio.Task[Options]) -> bool:

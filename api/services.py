@@ -12,6 +12,7 @@ from api.audit import AuditLog
 from api.events import Hub
 from api.lookups import Lookups
 from api.mapping import Linker, Seen, from_description
+from api.planning import Planning
 from api.problems import RETRY_SECONDS, refuse, wrong_field
 from api.settings import Settings
 from api.temporal import Temporal
@@ -31,6 +32,7 @@ class Services:
     audit: AuditLog
     hub: Hub
     lookups: Lookups
+    planning: Planning
 
     def linker(self, request: Request) -> Linker:
         base = self.settings.public_url or str(request.base_url)

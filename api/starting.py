@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import Request
-from pydantic import BaseModel
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -22,85 +20,12 @@ from api.mapping import Seen, from_description
 from api.problems import refuse
 from api.services import Services
 from api.temporal import RPC, guarded
+from api.wish import Wish
 from contracts import queues, visibility
-from contracts.access import Principal
-from contracts.catalogue import OperationKind
-from contracts.model import Model, fingerprint
-from contracts.names import ClusterNames, operation_id
+from contracts.access import Principal, Role
+from contracts.decision import Supersede
 from contracts.operation import MEMO_LABEL, MEMO_PROGRESS, Label, Origin, Phase, Progress, Start
 from contracts.problem import ProblemCode
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What somebody wants to be started."""
-
-    kind: OperationKind[Any]
-    tag: str
-    region: str
-    spec: BaseModel
-    target: str | None = None
-    wait_for_leases: bool = True
-
-    @property
-    def workflow_id(self) -> str:
-        return operation_id(self.kind.name, self.tag, self.target)
-
-    @property
-    def spec_hash(self) -> str:
-        return fingerprint(self.spec)
-
-
-class PlannedNames(Model):
-    """Names that derive from the tag. The bucket's holds the account's number and is known when it is made."""
-
-    eks_cluster: str
-    hyperpod_cluster: str
-    security_group: str
-    vpc: str
-    persistent_volume: str | None = None
-
-
-class Plan(Model):
-    """What would be started. Nothing was touched."""
-
-    valid: bool = True
-    operation: str
-    """The id that the operation would have."""
-    kind: str
-    cluster: str
-    region: str
-    spec: dict[str, Any]
-    """With every default filled in."""
-    plan_hash: str
-    names: PlannedNames
-    checked_against_account: bool
-    """False: the operation itself will check."""
-    needs_approval: bool
-
-
-def plan(wish: Wish, principal: Principal, checked: bool) -> Plan:
-    """The plan of a wish that passed every check."""
-    names = ClusterNames(wish.tag)
-    spec = wish.spec.model_dump(mode="json")
-    claim = wish.target or (spec.get("storage") or {}).get("claim")
-    return Plan(
-        operation=wish.workflow_id,
-        kind=wish.kind.name,
-        cluster=wish.tag,
-        region=wish.region,
-        spec=spec,
-        plan_hash=wish.spec_hash,
-        names=PlannedNames(
-            eks_cluster=names.eks_cluster,
-            hyperpod_cluster=names.hyperpod_cluster,
-            security_group=names.security_group,
-            vpc=names.network("vpc"),
-            persistent_volume=names.persistent_volume(claim) if claim else None,
-        ),
-        checked_against_account=checked,
-        needs_approval=needs_approval(principal, wish.kind.costs),
-    )
 
 
 async def repeated(services: Services, request: Request, principal: Principal, wish: Wish) -> Seen | None:
@@ -114,13 +39,17 @@ async def repeated(services: Services, request: Request, principal: Principal, w
     return await idempotency.original_start(services.temporal, key, wish.workflow_id, wish.region, wish.spec_hash)
 
 
-async def running(services: Services, wish: Wish) -> Seen | None:
-    """The operation that the wish would join, if it runs. Raises ProblemError (409) if it does something else."""
+async def joined(services: Services, request: Request, principal: Principal, wish: Wish) -> Seen | None:
+    """The operation that the wish joins, if it runs and does just that; None if it must be started.
+
+    Raises ProblemError (409) if it runs and does something else, of a kind that does not let the last one win.
+    """
     found = await services.temporal.find(wish.workflow_id)
     seen = await from_description(found) if found else None
-    if seen is None or not seen.open:
+    if seen is None or not seen.open or (_differs(seen, wish) and wish.kind.last_wins):
         return None
-    return _same(seen, wish)
+    await _note_key(services, request, principal, wish, _same(seen, wish))
+    return seen
 
 
 async def start(services: Services, request: Request, principal: Principal, wish: Wish) -> Seen:
@@ -128,7 +57,7 @@ async def start(services: Services, request: Request, principal: Principal, wish
 
     Raises ProblemError: 409 if one with the same id does something else, 503 if Temporal does not answer.
     """
-    approval = needs_approval(principal, wish.kind.costs)
+    approval = needs_approval(principal, wish.kind.needs_approval)
     label = Label(
         kind=wish.kind.name,
         cluster=wish.tag,
@@ -155,6 +84,7 @@ async def start(services: Services, request: Request, principal: Principal, wish
         ),
         wait_for_leases=wish.wait_for_leases,
         needs_approval=approval,
+        plan_facts=wish.plan_facts,
     )
     started = await guarded(
         services.temporal.client.start_workflow(
@@ -171,15 +101,34 @@ async def start(services: Services, request: Request, principal: Principal, wish
             rpc_timeout=RPC,
         )
     )
-    seen = _same(await services.operation(wish.workflow_id, started.result_run_id), wish)
-    key = label.idempotency_key
-    if key is not None and key != seen.label.idempotency_key:
-        await services.temporal.join(wish.kind.name, wish.workflow_id, key)
+    seen = await services.operation(wish.workflow_id, started.result_run_id)
+    if _differs(seen, wish) and wish.kind.last_wins and principal.role is not Role.AGENT:
+        seen = await _superseded(services, principal, seen, wish)
+    seen = _same(seen, wish)
+    await _note_key(services, request, principal, wish, seen)
     return seen
 
 
+async def _note_key(services: Services, request: Request, principal: Principal, wish: Wish, seen: Seen) -> None:
+    """Remember with a running operation that this request, too, asked for it."""
+    key = idempotency.key_of(request, principal)
+    if key is not None and key != seen.label.idempotency_key:
+        await services.temporal.join(wish.kind.name, wish.workflow_id, key)
+
+
+async def _superseded(services: Services, principal: Principal, seen: Seen, wish: Wish) -> Seen:
+    """The running operation, which now does what is wished. Raises ProblemError (409) if it has ended meanwhile."""
+    supersede = Supersede(spec=wish.spec.model_dump(mode="json"), by=principal.name)
+    await services.temporal.update(wish.workflow_id, seen.operation.run_id or "", "supersede", supersede, None)
+    return await services.operation(wish.workflow_id, seen.operation.run_id)
+
+
+def _differs(seen: Seen, wish: Wish) -> bool:
+    return (seen.label.spec_hash, seen.label.region) != (wish.spec_hash, wish.region)
+
+
 def _same(seen: Seen, wish: Wish) -> Seen:
-    if (seen.label.spec_hash, seen.label.region) == (wish.spec_hash, wish.region):
+    if not _differs(seen, wish):
         return seen
     raise refuse(
         ProblemCode.CONFLICT,

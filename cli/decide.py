@@ -78,9 +78,12 @@ def ask(decision: Decision) -> Answer:
     default = decision["default"] if isinstance(decision.get("default"), dict) else {}
     required = set(schema.get("required") or ())
     answer: Answer = {}
-    fields = [*(name for name in properties if name in options), *(name for name in options if name not in properties)]
+    fields = [
+        *(name for name in properties if name in options),
+        *(name for name in options if name not in properties and name != "combinations"),
+    ]
     for field in fields:
-        values = options[field]
+        values = _fitting(field, options, answer)
         if values and field in properties:
             answer[field] = _choose(field, values, default.get(field))
         elif values:
@@ -95,6 +98,16 @@ def ask(decision: Decision) -> Answer:
     for field, value in default.items():
         answer.setdefault(field, value)
     return answer
+
+
+def _fitting(field: str, options: dict[str, list[Any]], answer: Answer) -> list[Any]:
+    """The values of a field that go together with the answers so far, where the decision says what goes together."""
+    told = [each for each in options.get("combinations") or [] if isinstance(each, dict) and field in each]
+    given = {name: value for name, value in answer.items() if any(name in each for each in told)}
+    if not told or not given:
+        return options[field]
+    possible = [each[field] for each in told if all(each.get(name) == value for name, value in given.items())]
+    return [value for value in options[field] if value in possible] or options[field]
 
 
 def _choose(field: str, values: Sequence[Any], default: Any) -> Any:

@@ -63,8 +63,13 @@ class Gateway:
 
     def post(self, path: str, body: Any, key: str | None = None, **parameters: Any) -> Any:
         """Send ``body``, with an idempotency key, so that it can be sent again when its answer is lost."""
+        return self.send("POST", path, body, key, **parameters)
+
+    def send(self, method: str, path: str, body: Any, key: str | None = None, **parameters: Any) -> Any:
+        """As :meth:`post`, with any method; without a body where there is none (``None``)."""
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
-        return self._json("POST", path, params=_given(parameters), json=body, headers=headers)
+        content = {} if body is None else {"json": body}
+        return self._json(method, path, params=_given(parameters), headers=headers, **content)
 
     def all(self, noun: str, limit: int | None = None, **parameters: Any) -> list[Any]:
         """The items of the paged list ``/<noun>``, at most ``limit``."""

@@ -20,8 +20,15 @@ COMMANDS = {
     "demo": "cli.commands.demo:demo",
     "reset": "cli.commands.up:reset",
     "cluster": "cli.commands.cluster:cluster",
+    "node": "cli.commands.node:node",
+    "feature": "cli.commands.feature:feature",
+    "group": "cli.commands.group:group",
+    "node-group": "cli.commands.node_group:node_group",
+    "node-pool": "cli.commands.node_pool:node_pool",
     "operation": "cli.commands.operation:operation",
     "options": "cli.commands.options:options",
+    "plan": "cli.commands.plan:plan",
+    "software": "cli.commands.software:software",
     "token": "cli.commands.token:token",
 }
 

@@ -54,6 +54,7 @@ def start_options(command: Command) -> Command:
     for option in (
         output_option,
         click.option("--idempotency-key", help="Key of this request; sent again, it starts nothing new."),
+        click.option("--plan", help="The plan that was shown; refused if it does not hold any more."),
         click.option("--validate-only", is_flag=True, help="Check everything and show the plan; start nothing."),
         click.option(
             "--queue/--no-queue",

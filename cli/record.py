@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cli.node_lists import node_group_lines, node_pool_lines
 from cli.output import age, columns, pairs
 from cli.view import attention_lines
 
@@ -36,12 +37,19 @@ def cluster_lines(view: dict[str, Any]) -> list[str]:
     record: Record = view["record"]
     network = record.get("network") or {}
     lines = summary_lines(record)
+    if groups := record.get("node_groups"):
+        lines += ["", *node_group_lines(groups)]
+    if pools := record.get("node_pools"):
+        lines += ["", *node_pool_lines(pools)]
     if network:
         blocks = ", ".join(network.get("vpc_cidrs") or [])
         lines += ["", *pairs([("VPC", _named(network.get("vpc_id"), blocks)), ("Zones", ", ".join(network["zones"]))])]
     if components := record.get("dependencies"):
         rows = ((each["name"], each["state"], each.get("version"), each.get("detail")) for each in components)
         lines += ["", *columns(("DEPENDENCY", "STATE", "VERSION", "DETAIL"), rows)]
+    if features := [each for each in record.get("features") or [] if each["state"] != "off"]:
+        rows = ((each["feature"], each["state"], each.get("version"), each.get("detail")) for each in features)
+        lines += ["", *columns(("FEATURE", "STATE", "VERSION", "DETAIL"), rows)]
     return [*lines, "", f"Created {age(record['created_at'])} ago by {record['created_by']}"]
 
 
@@ -67,23 +75,6 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
         if attention := attention_lines(each):
             lines += ["", *attention]
     return lines
-
-
-def plan_lines(plan: dict[str, Any]) -> list[str]:
-    """What a request that only asked for validation would start."""
-    names = plan.get("names") or {}
-    by_account = plan.get("checked_against_account")
-    checked = "against the account" if by_account else "alone; the operation will check more"
-    return pairs(
-        [
-            ("Would start", plan.get("operation")),
-            ("Region", plan.get("region")),
-            *((name.replace("_", " "), value) for name, value in names.items()),
-            ("Plan", plan.get("plan_hash")),
-            ("Checked", checked),
-            ("Approval", "needed" if plan.get("needs_approval") else None),
-        ]
-    )
 
 
 def current_stage(operation: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from cli.errors import Exit, say
 from cli.follow import ENDS
 from cli.gateway import Gateway, connect
 from cli.output import emit
-from cli.record import plan_lines
+from cli.plan import plan_lines
 from cli.spec import Body
 from cli.view import operation_lines
 from cli.watch import watch
@@ -16,19 +16,25 @@ from cli.watch import watch
 
 def begin(
     path: str,
-    body: Body,
+    body: Body | None,
     *,
     wait: bool,
     queue: bool,
     validate_only: bool,
     idempotency_key: str | None,
+    plan: str | None,
     output: str,
+    method: str = "POST",
     **parameters: Any,
 ) -> int:
     """Ask for an operation with the choices of ``start_options``; the command's exit code."""
     gateway = connect()
-    flags = {"validate_only": "true" if validate_only else None, "wait_for_leases": None if queue else "false"}
-    answer = gateway.post(path, body, key=idempotency_key, **flags, **parameters)
+    flags = {
+        "validate_only": "true" if validate_only else None,
+        "wait_for_leases": None if queue else "false",
+        "plan": plan,
+    }
+    answer = gateway.send(method, path, body, key=idempotency_key, **flags, **parameters)
     if validate_only:
         emit(output, answer, plan_lines)
         return Exit.OK

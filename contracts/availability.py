@@ -19,45 +19,87 @@ def zone_of(group: InstanceGroupSpec, options: Options) -> str | None:
     if isinstance(group.capacity, TrainingPlan):
         plan = options.training_plan(group.capacity.training_plan)
         return plan.availability_zone if plan else None
-    option = options.instance_type(group.instance_type)
-    return option.availability_zones[0] if option is not None and option.availability_zones else None
+    return next(iter(options.zones_of(group.instance_types)), None)
+
+
+def addresses_of(group: InstanceGroupSpec, options: Options) -> int:
+    """VPC addresses that all the group's nodes take, if they are of the type that takes most."""
+    found = [option.addresses for name in group.instance_types if (option := options.instance_type(name)) is not None]
+    return group.count * max(found, default=1)
 
 
 def offer_errors(
     group: InstanceGroupSpec, options: Options, at: str, known_types: Collection[str] = ()
 ) -> list[FieldError]:
     """Why a group's type, zone or plan does not fit what is offered. ``at``: the group's JSON pointer."""
-    option = options.instance_type(group.instance_type)
-    if option is None:
-        reason = f"is not offered for HyperPod in {options.region}"
-        if known_types and group.instance_type not in known_types:
-            reason = "is no HyperPod instance type"
-        return [
-            FieldError(
-                field=f"{at}/instance_type",
-                detail=f"{group.instance_type} {reason}",
-                remedy="Choose one of the types that the options of the region list.",
+    unknown = []
+    for position, name in enumerate(group.instance_types):
+        if options.instance_type(name) is None:
+            reason = f"is not offered for HyperPod in {options.region}"
+            if known_types and name not in known_types:
+                reason = "is no HyperPod instance type"
+            unknown.append(
+                FieldError(
+                    field=f"{at}/alternative_types/{position - 1}" if position else f"{at}/instance_type",
+                    detail=f"{name} {reason}",
+                    remedy="Choose one of the types that the options of the region list.",
+                )
             )
-        ]
-    zone = zone_of(group, options)
+    if unknown:
+        return unknown
+    cards = _card_errors(group, options, at)
+    zone, offering = zone_of(group, options), options.zones_of(group.instance_types)
     if group.availability_zone and zone is None:
-        return [
-            FieldError(
-                field=f"{at}/availability_zone",
-                detail=f"{group.availability_zone} is no available zone of {options.region}",
-                remedy=f"Choose one of {', '.join(option.availability_zones)}.",
-            )
-        ]
+        detail = f"{group.availability_zone} is no available zone of {options.region}"
+        remedy = f"Choose one of {', '.join(offering)}." if offering else "Name a zone of the region."
+        return [*cards, FieldError(field=f"{at}/availability_zone", detail=detail, remedy=remedy)]
     if isinstance(group.capacity, TrainingPlan):
-        return _plan_errors(group, group.capacity, options, at)
-    if zone not in option.availability_zones:
+        return [*cards, *_plan_errors(group, group.capacity, options, at)]
+    if not offering:
+        return [*cards, _apart(group, options, at)]
+    if zone not in offering:
         return [
+            *cards,
             FieldError(
                 field=f"{at}/availability_zone",
-                detail=f"{zone} does not offer {group.instance_type}",
-                remedy=f"Choose a zone that does: {', '.join(option.availability_zones)}.",
-            )
+                detail=f"{zone} does not offer {' and '.join(group.instance_types)}",
+                remedy=f"Choose a zone that does: {', '.join(offering)}.",
+            ),
         ]
+    return cards
+
+
+def _apart(group: InstanceGroupSpec, options: Options, at: str) -> FieldError:
+    """The group's types are offered, but nowhere together."""
+    where = "; ".join(f"{name} in {', '.join(options.zones_of([name]))}" for name in group.instance_types)
+    return FieldError(
+        field=f"{at}/alternative_types",
+        detail=f"No Availability Zone offers all types of the group: {where}. A group has one zone: EFA does not reach "
+        "over two",
+        remedy="Choose types of one zone, or make a group for each.",
+    )
+
+
+def _card_errors(group: InstanceGroupSpec, options: Options, at: str) -> list[FieldError]:
+    """Whether every type has the cards that the network interface needs.
+
+    (SageMaker API: ClusterNetworkInterface; EC2 DescribeInstanceTypes NetworkInfo)
+    """
+    if group.network_interface is None:
+        return []
+    found = [option for name in group.instance_types if (option := options.instance_type(name)) is not None]
+    field = f"{at}/network_interface"
+    for option in found:
+        if not option.efa_interfaces:
+            detail = f"{option.instance_type} has no EFA interface"
+            return [FieldError(field=field, detail=detail, remedy="Leave network_interface out, or take another type.")]
+        if group.network_interface == "efa-only" and option.network_cards < 2:
+            detail = (
+                f"{option.instance_type} has one network card, and that must carry the node's addresses: efa-only is "
+                "for the cards behind the first"
+            )
+            remedy = "Ask for efa, leave network_interface out, or take a type with several network cards."
+            return [FieldError(field=field, detail=detail, remedy=remedy)]
     return []
 
 
@@ -101,6 +143,17 @@ def _plan_errors(group: InstanceGroupSpec, capacity: TrainingPlan, options: Opti
             )
         )
     return errors
+
+
+def plans_to_come(groups: Sequence[InstanceGroupSpec], options: Options) -> list[str]:
+    """Warnings for groups whose training plan has not begun: their instances do not come before."""
+    warnings = []
+    for group in groups:
+        plan = options.training_plan(group.capacity.training_plan) if isinstance(group.capacity, TrainingPlan) else None
+        if plan is not None and plan.status == "Scheduled":
+            when = f" on {plan.starts_at:%Y-%m-%d %H:%M} UTC" if plan.starts_at else " later"
+            warnings.append(f"training plan {plan.name} of {group.name} begins{when}; no instance comes before")
+    return warnings
 
 
 def over_plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -11,10 +12,18 @@ from contracts.capacity import InstanceGroupSpec, check_groups
 from contracts.cluster import ClusterSpec
 from contracts.dependencies import COMPONENTS
 from contracts.eks import DEFAULT_KUBERNETES_VERSION, KubernetesVersion
+from contracts.features import FeatureChanges
 from contracts.hyperpod import HyperPodSpec
+from contracts.imports import ImportClusterSpec, RedetectClusterSpec
+from contracts.instance_groups import DeleteInstanceGroupSpec, ScaleInstanceGroupSpec, UpdateInstanceGroupSpec
 from contracts.model import Model
 from contracts.network import NetworkSpec
+from contracts.node_groups import DeleteNodeGroupSpec, NodeGroupSpec, ScaleNodeGroupSpec
+from contracts.node_pools import DeleteNodePoolSpec, NodePoolSpec
+from contracts.nodes import DeleteNodesSpec, NodesSpec, RebootNodesSpec, ReplaceNodesSpec, nodes_target
+from contracts.software import UpdateSoftwareSpec
 from contracts.storage import StorageSpec
+from contracts.teardown import DeleteClusterSpec
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
@@ -62,6 +71,10 @@ class VerificationSpec(Model):
     """Nothing to choose: the cluster is looked at and its record brought up to date."""
 
 
+def _the_cluster(spec: Any) -> None:
+    """The target of what concerns the cluster as a whole."""
+
+
 @dataclass(frozen=True)
 class OperationKind(Generic[Spec]):
     """A kind of operation: its workflow type and the first part of its workflow IDs are ``name``."""
@@ -69,19 +82,96 @@ class OperationKind(Generic[Spec]):
     name: str
     title: str
     spec: type[Spec]
-    costs: bool
+    costs: bool = False
     """It makes things that are paid for: an agent's request waits for a human's approval."""
+    destroys: bool = False
+    """It deletes or replaces: an agent's request waits for a human's approval, too."""
+    last_wins: bool = False
+    """Asked for something else while it runs, it does that instead; other kinds refuse (409)."""
+    target: Callable[[Any], str | None] = _the_cluster
+    """From a spec, what the operation is about beside the cluster: the last part of its workflow ID."""
+
+    @property
+    def needs_approval(self) -> bool:
+        return self.costs or self.destroys
+
+
+def _nodes(spec: NodesSpec) -> str:
+    return nodes_target(spec.nodes)
 
 
 CREATE_CLUSTER = OperationKind("create-cluster", "Create a cluster", ClusterSpec, costs=True)
 CREATE_CONTROL_PLANE = OperationKind(
     "create-control-plane", "Create network and EKS control plane", ControlPlaneSpec, costs=True
 )
-VERIFY_ACCESS = OperationKind("verify-access", "Verify access to the Kubernetes API", AccessSpec, costs=False)
-INSTALL_DEPENDENCIES = OperationKind("install-dependencies", "Install dependencies", DependenciesSpec, costs=False)
+VERIFY_ACCESS = OperationKind("verify-access", "Verify access to the Kubernetes API", AccessSpec)
+INSTALL_DEPENDENCIES = OperationKind("install-dependencies", "Install dependencies", DependenciesSpec)
 CREATE_HYPERPOD = OperationKind("create-hyperpod", "Create the HyperPod cluster", HyperPodClusterSpec, costs=True)
-CREATE_STORAGE = OperationKind("create-storage", "Mount S3 storage", StorageSpec, costs=False)
-VERIFY_CLUSTER = OperationKind("verify-cluster", "Verify the cluster", VerificationSpec, costs=False)
+CREATE_STORAGE = OperationKind("create-storage", "Mount S3 storage", StorageSpec, target=lambda spec: spec.claim)
+VERIFY_CLUSTER = OperationKind("verify-cluster", "Verify the cluster", VerificationSpec)
+
+ADD_INSTANCE_GROUP = OperationKind(
+    "add-instance-group", "Add an instance group", InstanceGroupSpec, costs=True, target=lambda spec: spec.name
+)
+SCALE_INSTANCE_GROUP = OperationKind(
+    "scale-instance-group",
+    "Scale an instance group",
+    ScaleInstanceGroupSpec,
+    costs=True,
+    destroys=True,
+    last_wins=True,
+    target=lambda spec: spec.group,
+)
+UPDATE_INSTANCE_GROUP = OperationKind(
+    "update-instance-group", "Update an instance group", UpdateInstanceGroupSpec, target=lambda spec: spec.group
+)
+DELETE_INSTANCE_GROUP = OperationKind(
+    "delete-instance-group",
+    "Delete an instance group",
+    DeleteInstanceGroupSpec,
+    destroys=True,
+    target=lambda spec: spec.group,
+)
+UPDATE_SOFTWARE = OperationKind("update-software", "Update the nodes' software", UpdateSoftwareSpec, destroys=True)
+REBOOT_NODES = OperationKind("reboot-nodes", "Reboot nodes", RebootNodesSpec, destroys=True, target=_nodes)
+REPLACE_NODES = OperationKind("replace-nodes", "Replace nodes", ReplaceNodesSpec, destroys=True, target=_nodes)
+DELETE_NODES = OperationKind("delete-nodes", "Delete nodes", DeleteNodesSpec, destroys=True, target=_nodes)
+CREATE_NODE_GROUP = OperationKind(
+    "create-node-group", "Create an EKS node group", NodeGroupSpec, costs=True, target=lambda spec: spec.name
+)
+SCALE_NODE_GROUP = OperationKind(
+    "scale-node-group",
+    "Scale an EKS node group",
+    ScaleNodeGroupSpec,
+    costs=True,
+    destroys=True,
+    last_wins=True,
+    target=lambda spec: spec.node_group,
+)
+DELETE_NODE_GROUP = OperationKind(
+    "delete-node-group",
+    "Delete an EKS node group",
+    DeleteNodeGroupSpec,
+    destroys=True,
+    target=lambda spec: spec.node_group,
+)
+CREATE_NODE_POOL = OperationKind(
+    "create-node-pool", "Create a node pool", NodePoolSpec, costs=True, target=lambda spec: spec.name
+)
+DELETE_NODE_POOL = OperationKind(
+    "delete-node-pool", "Delete a node pool", DeleteNodePoolSpec, destroys=True, target=lambda spec: spec.node_pool
+)
+UPDATE_FEATURES = OperationKind(
+    "update-features",
+    "Switch features",
+    FeatureChanges,
+    costs=True,
+    destroys=True,
+    target=lambda spec: "+".join(sorted(spec.named)),
+)
+IMPORT_CLUSTER = OperationKind("import-cluster", "Import a cluster", ImportClusterSpec)
+REDETECT_CLUSTER = OperationKind("redetect-cluster", "Detect a cluster anew", RedetectClusterSpec)
+DELETE_CLUSTER = OperationKind("delete-cluster", "Delete a cluster", DeleteClusterSpec, destroys=True)
 
 KINDS: dict[str, OperationKind[Any]] = {
     kind.name: kind
@@ -93,9 +183,30 @@ KINDS: dict[str, OperationKind[Any]] = {
         CREATE_HYPERPOD,
         CREATE_STORAGE,
         VERIFY_CLUSTER,
+        ADD_INSTANCE_GROUP,
+        SCALE_INSTANCE_GROUP,
+        UPDATE_INSTANCE_GROUP,
+        DELETE_INSTANCE_GROUP,
+        UPDATE_SOFTWARE,
+        REBOOT_NODES,
+        REPLACE_NODES,
+        DELETE_NODES,
+        CREATE_NODE_GROUP,
+        SCALE_NODE_GROUP,
+        DELETE_NODE_GROUP,
+        CREATE_NODE_POOL,
+        DELETE_NODE_POOL,
+        UPDATE_FEATURES,
+        IMPORT_CLUSTER,
+        REDETECT_CLUSTER,
+        DELETE_CLUSTER,
     )
 }
 
 LOOK_UP_OPTIONS_WORKFLOW = "look-up-options"
-CHECK_CLUSTER_WORKFLOW = "check-cluster"
+MAKE_PLAN_WORKFLOW = "make-plan"
+READ_FEATURES_WORKFLOW = "read-features"
+READ_INSTANCE_GROUPS_WORKFLOW = "read-instance-groups"
+READ_NODES_WORKFLOW = "read-nodes"
+READ_SOFTWARE_WORKFLOW = "read-software"
 CLUSTER_WORKFLOW = "cluster"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -10,12 +11,15 @@ from contracts.activity import Act, Queue
 from contracts.capacity import InstanceGroupSpec, check_groups
 from contracts.dependencies import ComponentStatus
 from contracts.eks import DEFAULT_KUBERNETES_VERSION, ControlPlane, KubernetesVersion
+from contracts.features import FeatureStatus
 from contracts.hyperpod import HyperPodCluster, HyperPodSpec, Node
 from contracts.identity import Identity
 from contracts.lease import Lease, LeaseGrant, LeaseRequest
 from contracts.model import Model
 from contracts.names import slug, tag_violation
 from contracts.network import Network, NetworkSpec
+from contracts.node_groups import NodeGroup
+from contracts.node_pools import NodePool
 from contracts.operation import Phase
 from contracts.storage import Claim, StorageSpec
 
@@ -56,6 +60,8 @@ class ClusterRecord(Model):
     region: str
     created_by: str
     created_at: datetime
+    origin: Literal["created", "imported"] = "created"
+    """Imported: others made it. Its parts have names of their own then, and what carries no tag of ours is kept."""
     kubernetes_version: str | None = None
     network: Network | None = None
     identity: Identity | None = None
@@ -64,6 +70,10 @@ class ClusterRecord(Model):
     hyperpod: HyperPodCluster | None = None
     nodes: list[Node] = Field(default_factory=list)
     storage: list[Claim] = Field(default_factory=list)
+    node_groups: list[NodeGroup] = Field(default_factory=list)
+    node_pools: list[NodePool] = Field(default_factory=list)
+    features: list[FeatureStatus] = Field(default_factory=list)
+    """As last read; ``GET …/features`` reads them anew."""
     updated_at: datetime
 
 
@@ -148,5 +158,18 @@ class HolderState(Model):
     running: bool
 
 
+class AbortHolders(Model):
+    """End, from outside, every operation that holds or waits for a cluster's leases, but the one that asks."""
+
+    cluster: str
+    by: str
+    except_run: str
+
+
+class AbortedHolders(Model):
+    operations: list[str]
+
+
 ACQUIRE_LEASES = Act("cluster.acquire_leases", Acquire, Acquired, queue=Queue.PLATFORM)
+ABORT_HOLDERS = Act("cluster.abort_holders", AbortHolders, AbortedHolders, queue=Queue.PLATFORM)
 HOLDER_STATE = Act("cluster.holder_state", Holder, HolderState, queue=Queue.PLATFORM)

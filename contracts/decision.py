@@ -9,6 +9,9 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from contracts.model import Model
 
+COMBINATIONS = "combinations"
+"""Key in a decision's options: objects with the values of several fields that go together; others do not."""
+
 
 class Decision(Model):
     """A question that an operation waits on. Nothing times out unless ``default_at`` says so."""
@@ -46,6 +49,13 @@ class Resolution(Model):
     """The attempt that failed, so that an answer to an earlier failure is refused."""
     corrections: dict[str, JsonValue] | None = None
     """JSON merge patch for the operation's spec (retry only)."""
+    by: str
+
+
+class Supersede(Model):
+    """Another specification for an operation that runs, of a kind whose last request wins."""
+
+    spec: dict[str, JsonValue]
     by: str
 
 

@@ -126,6 +126,13 @@ class EnsureAddon(Model):
     kubernetes_version: str
     role_arn: str | None = None
     service_account: str | None = None
+    """Who is given the role by Pod Identity."""
+    namespace: str = "kube-system"
+    """The service account's."""
+    configuration: dict[str, JsonValue] | None = None
+    """The add-on's configuration values; null: as they are, or the add-on's defaults."""
+    overwrite: bool = True
+    """Take over what is there already: right for what EKS installs by itself, and for nothing else."""
 
 
 class Addon(Ensured):

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from contracts.activity import Act, Wait
-from contracts.capacity import InstanceGroupSpec
+from contracts.capacity import InstanceGroupSpec, Taint
 from contracts.model import Ensured, Model
 from contracts.network import Scope, Subnet
 
@@ -49,6 +49,17 @@ class InstanceGroup(Model):
     current: int
     target: int
     status: str
+    alternative_types: list[str] = Field(default_factory=list)
+    min_count: int | None = None
+    capacity: str = "on-demand"
+    training_plan_arn: str | None = None
+    network_interface: str | None = None
+    threads_per_core: int | None = None
+    subnet_ids: list[str] = Field(default_factory=list)
+    """Empty: the cluster's own."""
+    deep_health_checks: list[str] = Field(default_factory=list)
+    labels: dict[str, str] = Field(default_factory=dict)
+    taints: list[Taint] = Field(default_factory=list)
 
 
 class HyperPodCluster(Ensured):
@@ -59,6 +70,8 @@ class HyperPodCluster(Ensured):
     status: str
     groups: list[InstanceGroup] = Field(default_factory=list)
     failure: str | None = None
+    provisioning: str | None = None
+    """Continuous or Classic; null: not looked at yet."""
     replacing: list[str] = Field(default_factory=list)
     """Groups that must be gone before they can be made anew elsewhere."""
 
@@ -71,6 +84,8 @@ class WaitForHyperPod(Model):
     name: str
     eks_cluster: str
     groups: list[str]
+    targets: dict[str, int] = Field(default_factory=dict)
+    """Target counts that the groups must show, by name: what was just asked for may not be described yet."""
 
 
 class Node(Model):

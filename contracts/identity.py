@@ -80,9 +80,10 @@ class Identity(Model):
     account: str
     platform_principal_arn: str
     cluster_role_arn: str
-    execution_role_arn: str
-    bucket: str
-    lifecycle_scripts_uri: str
+    execution_role_arn: str | None = None
+    """Null in an imported cluster without HyperPod, like the two that follow."""
+    bucket: str | None = None
+    lifecycle_scripts_uri: str | None = None
 
 
 class EnsureBucket(Model):

@@ -19,6 +19,8 @@ TAG_CLUSTER = "instantstart:cluster"
 TAG_RESOURCE = "instantstart:resource"
 TAG_OPERATION = "instantstart:operation"
 TAG_CREATED_BY = "instantstart:created-by"
+TAG_INSTANCE_GROUP = "instantstart:instance-group"
+"""On a compute subnet that is one group's own: the group's name."""
 
 ANNOTATION_OPERATION = f"{LABEL_DOMAIN}/operation"
 LABEL_CLUSTER = f"{LABEL_DOMAIN}/cluster"
@@ -48,6 +50,9 @@ INSTANCE_GROUP = Rule(
     "HyperPod instance group", r"[a-zA-Z0-9](-*[a-zA-Z0-9])*", 63, "sagemaker:CreateCluster InstanceGroupName"
 )
 IAM_ROLE = Rule("IAM role", r"[\w+=,.@-]+", 64, "iam:CreateRole RoleName")
+LAUNCH_TEMPLATE = Rule(
+    "EC2 launch template", r"[a-zA-Z0-9()./_-]{3,}", 128, "ec2:CreateLaunchTemplate LaunchTemplateName"
+)
 S3_BUCKET = Rule("S3 bucket", r"[a-z0-9](?!.*--(x-s3|ol-s3)$)[a-z0-9-]*[a-z0-9]", 63, "S3 bucket naming rules")
 KUBERNETES_NAME = Rule("Kubernetes object", r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", 63, "RFC 1123 label")
 KUBERNETES_SERVICE = Rule("Kubernetes Service", r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "RFC 1035 label")
@@ -97,6 +102,12 @@ class ClusterNames:
         ending = f"-{account}-{region}"
         return f"{fit(f'sagemaker-{self.tag}', S3_BUCKET.maximum - len(ending))}{ending}"
 
+    def tls_bucket(self, account: str, region: str) -> str:
+        """The bucket of the inference operator's certificates. AWS's managed policy for it allows only
+        ``hyperpod-tls*``."""
+        ending = f"-{account}-{region}"
+        return f"{fit(f'hyperpod-tls-{self.tag}', S3_BUCKET.maximum - len(ending))}{ending}"
+
     def network(self, part: str) -> str:
         """The Name tag of a part of the network."""
         return f"{self.tag}-{part}"
@@ -107,6 +118,13 @@ class ClusterNames:
 
     def compute_subnet(self, zone: str) -> str:
         return f"{self.tag}-compute-{zone}"
+
+    def group_subnet(self, group: str) -> str:
+        return f"{self.tag}-group-{group}"
+
+    def launch_template(self, node_group: str) -> str:
+        """Of an EKS node group."""
+        return fit(f"instantstart-{self.tag}-{node_group}", LAUNCH_TEMPLATE.maximum)
 
     def persistent_volume(self, claim: str) -> str:
         return fit(f"{self.tag}-{claim}", KUBERNETES_NAME.maximum)
@@ -128,6 +146,7 @@ def derived_names(tag: str) -> Iterator[tuple[Rule, str]]:
     yield HYPERPOD, names.hyperpod_cluster
     yield IAM_ROLE, names.role("hyperpod-execution", "ap-northeast-1")
     yield S3_BUCKET, names.bucket("000000000000", "ap-northeast-1")
+    yield LAUNCH_TEMPLATE, names.launch_template("workers")
     yield KUBERNETES_LABEL, names.label
     yield KUBERNETES_NAME, names.persistent_volume("s3-claim")
 

@@ -294,9 +294,10 @@ class Network(Model):
     zones: list[str]
     public_subnet_ids: list[str]
     control_plane_subnet_ids: list[str]
-    internet_gateway_id: str
+    internet_gateway_id: str | None = None
+    """Null where an imported cluster has none, like the endpoint."""
     security_group_id: str
-    s3_endpoint_id: str
+    s3_endpoint_id: str | None = None
     nat_gateways: list[NatGateway] = Field(default_factory=list)
     compute_subnets: list[Subnet] = Field(default_factory=list)
 
@@ -311,11 +312,15 @@ class EnsureComputeSubnet(Model):
     addresses: int
     """How many free addresses the nodes need."""
     nat_gateways: list[NatGateway]
-    s3_endpoint_id: str
+    s3_endpoint_id: str | None = None
     subnet_id: str | None = None
     """Use this one; it must be in the zone, routed and large enough."""
     group: str | None = None
     """The instance group that it is for: while that has nodes in the zone, it stays in its subnet."""
+    hyperpod_cluster: str | None = None
+    """The HyperPod cluster of the group; null: the one that is named after the tag."""
+    dedicated: bool = False
+    """A subnet of the group's own: the one that an earlier group of its name has left, else a new one."""
 
 
 PLAN_NETWORK = Act("network.plan", PlanNetwork, NetworkPlan)

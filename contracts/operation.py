@@ -120,6 +120,8 @@ class Start(Model, Generic[Spec]):
     """Queue behind other operations; false: fail at once when something needed is held."""
     needs_approval: bool = False
     """A human must approve first."""
+    plan_facts: str | None = None
+    """Hash of the facts of the plan that it was started with; other facts block its checks."""
 
 
 class Label(Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from pydantic import Field
@@ -35,6 +36,7 @@ class InstanceTypeOption(Model):
     efa_interfaces: int = 0
     addresses: int
     """VPC addresses that one node takes on EKS."""
+    network_cards: int = 1
     quota: int | None = None
     """Instances of the type that the account may use in clusters; null: unknown."""
 
@@ -69,6 +71,11 @@ class Options(Model):
     def instance_type(self, name: str) -> InstanceTypeOption | None:
         return next((option for option in self.instance_types if option.instance_type == name), None)
 
+    def zones_of(self, names: Iterable[str]) -> list[str]:
+        """Names of the zones that offer every one of these types."""
+        offers = [set(option.availability_zones) if (option := self.instance_type(name)) else set() for name in names]
+        return sorted(set.intersection(*offers)) if offers else []
+
     def training_plan(self, name_or_arn: str) -> TrainingPlanOption | None:
         return next((plan for plan in self.training_plans if name_or_arn in (plan.name, plan.arn)), None)
 
@@ -94,6 +101,8 @@ class CheckGroups(Model):
     compute_subnet_prefix: int = 20
     pointer: str = "/instance_groups"
     """Where the groups stand in what the caller sent."""
+    hyperpod_cluster: str | None = None
+    """The cluster's HyperPod cluster; null: the one that is named after the tag."""
 
 
 class Findings(Model):

@@ -21,6 +21,8 @@ class ProblemCode(StrEnum):
     """What exists, or runs, is not what was asked."""
     FOREIGN = "foreign"
     """A resource with the name exists and is not ours to change."""
+    STALE = "stale"
+    """The world has changed since what the caller relies on was read."""
     BUSY = "busy"
     """Something else holds what is needed, or the resource is in transition."""
     THROTTLED = "throttled"
@@ -93,6 +95,7 @@ _TITLES: dict[ProblemCode, tuple[str, int, bool]] = {
     ProblemCode.NOT_FOUND: ("Not found", 404, False),
     ProblemCode.CONFLICT: ("What exists is not what was asked", 409, False),
     ProblemCode.FOREIGN: ("The resource is not ours", 409, False),
+    ProblemCode.STALE: ("It has changed meanwhile", 412, False),
     ProblemCode.BUSY: ("Busy", 409, True),
     ProblemCode.THROTTLED: ("Too many requests", 429, True),
     ProblemCode.UNAVAILABLE: ("The other side did not answer", 503, True),

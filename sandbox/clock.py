@@ -83,10 +83,16 @@ class Clock:
             heapq.heappush(self._queue, Event(self.timestamp() + seconds, next(self._order), name, payload))
             self._changed.notify_all()
 
-    def run_due(self) -> None:
-        """Carry out, in order, everything that is due now. A failing handler is logged and does not stop the others."""
-        with self._running:
-            while event := self._pop_due():
+    def run_due(self, patience: float | None = None) -> None:
+        """Carry out, in order, everything that is due now. A failing handler is logged and does not stop the others.
+
+        With ``patience`` (real seconds) what takes longer is left to the clock's own thread.
+        """
+        if not self._running.acquire(timeout=-1 if patience is None else patience):
+            return
+        until = None if patience is None else time.monotonic() + patience
+        try:
+            while (until is None or time.monotonic() < until) and (event := self._pop_due()):
                 self._at.due = event.due
                 try:
                     self._handlers[event.name](**event.payload)
@@ -94,6 +100,8 @@ class Clock:
                     log.exception("sandbox event %s%r failed", event.name, event.payload)
                 finally:
                     self._at.due = None
+        finally:
+            self._running.release()
 
     def advance(self, seconds: float) -> None:
         """Jump forward and carry out what became due on the way."""

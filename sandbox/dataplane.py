@@ -7,7 +7,7 @@ AWS side: ``sandbox/aws/eks/`` and ``sandbox/aws/hyperpod/`` call a :class:`Data
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,12 @@ class NodeFacts:
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[tuple[str, str, str], ...] = ()
     """(key, value, effect)"""
+    ready: bool = True
+    """Whether its kubelet reports: not while the machine is started again."""
+    boots: int = 0
+    """How often the machine was started again."""
+    provider_id: str = ""
+    """Empty: a HyperPod node's."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,21 @@ class AddonHealth:
 
     ready: bool
     issues: tuple[tuple[str, str], ...] = ()
+    missing: bool = False
+    """Whether a workload is not there at all: what it needs was missing when it was to be installed, or it was
+    deleted."""
+
+
+@dataclass(frozen=True)
+class AddonSettings:
+    """What an add-on is installed with."""
+
+    configuration: dict[str, Any] = field(default_factory=dict)
+    """Its configurationValues."""
+    roles: dict[str, str] = field(default_factory=dict)
+    """Service account -> the ARN of the role that it is annotated with."""
+    overwrite: bool = False
+    """Whether objects of the same name that others made are taken over."""
 
 
 class DataPlane(Protocol):
@@ -85,9 +106,24 @@ class DataPlane(Protocol):
 
     def remove_node(self, arn: str, name: str) -> None: ...
 
-    def install_addon(self, arn: str, name: str, version: str) -> None: ...
+    def node_ready(self, arn: str, name: str) -> bool: ...
 
-    def remove_addon(self, arn: str, name: str) -> None: ...
+    def drain_node(self, arn: str, name: str) -> int:
+        """Cordon a node and evict what may go; how many pods are left, those of DaemonSets not counted."""
+        ...
+
+    def uncordon_node(self, arn: str, name: str) -> None: ...
+
+    def install_addon(
+        self, arn: str, name: str, version: str, settings: AddonSettings | None = None
+    ) -> tuple[str, ...]:
+        """Install an add-on. Objects that others made and that are in the way are returned; nothing is installed
+        then."""
+        ...
+
+    def remove_addon(self, arn: str, name: str, preserve: bool = False) -> None:
+        """Forget an add-on and, unless ``preserve``, take away its objects."""
+        ...
 
     def addon_health(self, arn: str, name: str) -> AddonHealth: ...
 
@@ -106,9 +142,20 @@ class NoDataPlane:
 
     def remove_node(self, arn: str, name: str) -> None: ...
 
-    def install_addon(self, arn: str, name: str, version: str) -> None: ...
+    def node_ready(self, arn: str, name: str) -> bool:
+        return True
 
-    def remove_addon(self, arn: str, name: str) -> None: ...
+    def drain_node(self, arn: str, name: str) -> int:
+        return 0
+
+    def uncordon_node(self, arn: str, name: str) -> None: ...
+
+    def install_addon(
+        self, arn: str, name: str, version: str, settings: AddonSettings | None = None
+    ) -> tuple[str, ...]:
+        return ()
+
+    def remove_addon(self, arn: str, name: str, preserve: bool = False) -> None: ...
 
     def addon_health(self, arn: str, name: str) -> AddonHealth:
         return AddonHealth(ready=True)

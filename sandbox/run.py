@@ -98,5 +98,6 @@ class Sandbox:
         dataplane = KubernetesDataPlane(
             self.clock, self.faults, self.ledger, folder, state=self.state, admin=self.aws.admin, host=host, port=port
         )
+        dataplane.clusters.cloud = self.aws.cloud
         self.aws.use_dataplane(dataplane)
         return dataplane

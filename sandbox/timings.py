@@ -18,9 +18,28 @@ ADDON_RECHECK = 15.0
 ADDON_GIVE_UP = 1200.0
 """After so long without enough replicas an add-on goes from CREATING to DEGRADED."""
 
+NODEGROUP_LAUNCH = 30.0
+"""From the request to the first launch: the Auto Scaling group and its launch template are made."""
+EC2_BOOT = 75.0
+"""From launch to registration in Kubernetes."""
+NODEGROUP_CHECK = 15.0
+NODEGROUP_GIVE_UP = 1200.0
+"""After so long without enough Ready nodes a new node group has failed."""
+NODEGROUP_UPDATE = 30.0
+NODEGROUP_DELETE = 45.0
+"""From the end of the last instance to the end of the group."""
+NODE_DRAIN_LIMIT = 900.0
+"""https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html: pods get 15 minutes."""
+
 NAT_CREATE = 90.0
 NAT_DELETE = 45.0
 VPC_ENDPOINT_DELETE = 30.0
+PROMETHEUS_CREATE = 20.0
+GRAFANA_CREATE = 120.0
+WORKSPACE_DELETE = 30.0
+
+LOAD_BALANCER_INTERFACES = 45.0
+"""A load balancer's network interfaces outlive it by so much."""
 
 ROLE_PROPAGATION = 8.0
 """A role younger than this cannot be assumed by a service yet."""
@@ -34,6 +53,13 @@ NODE_DEEP_HEALTH_CHECK = 1800.0
 NODE_STOP = 45.0
 NODE_REBOOT = 120.0
 NODE_SOFTWARE_UPDATE = 600.0
+SOFTWARE_UPDATE_START = 30.0
+KUBERNETES_CONFIG = 30.0
+"""Until an instance group's new labels and taints are on its nodes."""
+AUTOSCALING = 60.0
+"""Until HyperPod's Karpenter is there, or gone."""
+MINIMUM_COUNT_LIMIT = 3 * 3600.0
+"""https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html"""
 SPOT_NOTICE = 120.0
 NODE_FAILURE_LINGER = 180.0
 """A node that failed to start stays visible for so long before HyperPod tries again."""

@@ -7,7 +7,9 @@ import logging
 import signal
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from temporalio.common import VersioningBehavior
 from temporalio.worker import Worker
@@ -53,7 +55,8 @@ def workers(factory: WorkerFactory, settings: WorkerSettings, cluster: ClusterAc
         hosted.append(factory.workflows(queues.WORKFLOWS, [*OPERATIONS, *LOOKUPS], VersioningBehavior.PINNED))
         hosted.append(factory.workflows(queues.ENTITIES, ENTITIES, VersioningBehavior.AUTO_UPGRADE))
     if "platform" in roles:
-        hosted.append(factory.waits(queues.PLATFORM, [cluster.acquire_leases, cluster.holder_state], 100))
+        platform: list[Callable[..., Any]] = [cluster.acquire_leases, cluster.holder_state, cluster.abort_holders]
+        hosted.append(factory.waits(queues.PLATFORM, platform, 100))
     if "aws" in roles:
         for region in settings.region_list:
             hosted.append(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contracts.availability import USABLE_PLANS, offer_errors, over_plan, over_quota, zone_of
+from contracts.availability import USABLE_PLANS, offer_errors, over_plan, over_quota, plans_to_come, zone_of
 from contracts.capacity import CapacityAnswer, InstanceGroupSpec
+from contracts.decision import COMBINATIONS
 from contracts.options import (
     CHECK_GROUPS,
     LOOK_UP_OPTIONS,
@@ -34,7 +35,7 @@ async def capacity_stage(
     """Check the groups that were asked for, or ask for one. ``choose`` puts the choice into the operation's spec."""
 
     async def steps(run: StageRun) -> list[InstanceGroupSpec]:
-        types = sorted({group.instance_type for group in groups()})
+        types = sorted({name for group in groups() for name in group.instance_types})
         region = operation.start.region
         options = await run.act(LOOK_UP_OPTIONS, LookUpOptions(region=region, instance_types=types))
         if not groups():
@@ -51,9 +52,8 @@ async def capacity_stage(
         if findings.errors:
             raise refusal(invalid(findings.errors))
         placed = [place(group, options) for group in groups()]
-        run.detail(
-            "; ".join(f"{g.count} × {g.instance_type} {g.capacity.kind} in {g.availability_zone}" for g in placed)
-        )
+        chosen = [f"{g.count} × {g.instance_type} {g.capacity.kind} in {g.availability_zone}" for g in placed]
+        run.detail("; ".join([*chosen, *plans_to_come(placed, options)]))
         return placed
 
     return await operation.stage(CAPACITY.name, steps)
@@ -78,6 +78,11 @@ def choices(options: Options) -> dict[str, list[Any]]:
     return {
         "instance_type": [each.instance_type for each in usable],
         "availability_zone": sorted({zone for each in usable for zone in each.availability_zones}),
+        COMBINATIONS: [
+            {"instance_type": each.instance_type, "availability_zone": zone}
+            for each in usable
+            for zone in each.availability_zones
+        ],
         "capacity": [
             {"kind": "on-demand"},
             {"kind": "spot"},

@@ -98,15 +98,18 @@ class ClusterEntity:
         self._granted: list[Lease] = []
         self._dirty = True
         self._renew = False
+        self._retiring = False
         self._checks = 0
 
     @workflow.run
     async def run(self, state: EntityState) -> None:
         while not self._must_continue():
+            if self._may_end():
+                return
             self._publish()
             try:
                 await workflow.wait_condition(
-                    lambda: bool(self._granted) or self._dirty or self._must_continue(),
+                    lambda: bool(self._granted) or self._dirty or self._must_continue() or self._may_end(),
                     timeout=self._next_check(),
                     timeout_summary="look whether the holders still run",
                 )
@@ -130,6 +133,7 @@ class ClusterEntity:
         """Ask for leases: granted, or a place in the queue."""
         if self._untouched() and self._record.region != call.record.region:
             self._record = call.record
+        self._retiring = False
         grant = self._broker.request(self._lease(call.request))
         self._checks = 0
         self._dirty = True
@@ -164,6 +168,14 @@ class ClusterEntity:
         document = self._record.model_dump(mode="json") | change.changes | {"updated_at": workflow.now().isoformat()}
         self._record = ClusterRecord.model_validate(document)
         self._dirty = True
+
+    @workflow.signal(name="retire")
+    def retire(self, change: RecordChange) -> None:
+        """The cluster is gone: forget what it was made of, and end when nobody holds or waits for anything of it."""
+        kept = {"tag", "region", "created_by", "created_at"}
+        document = self._record.model_dump(mode="json", include=kept) | {"updated_at": workflow.now().isoformat()}
+        self._record = ClusterRecord.model_validate(document)
+        self._retiring = self._dirty = True
 
     @workflow.signal(name="ended")
     def ended(self, entry: HistoryEntry) -> None:
@@ -203,6 +215,10 @@ class ClusterEntity:
         """Whether nothing was made for the cluster yet."""
         record = self._record
         return record.network is None and record.identity is None and record.control_plane is None
+
+    def _may_end(self) -> bool:
+        idle = not self._broker.holding and not self._broker.queue and not self._granted
+        return self._retiring and idle and self._untouched() and workflow.all_handlers_finished()
 
     def _release(self, run_id: str) -> None:
         self._granted += self._broker.release(run_id)

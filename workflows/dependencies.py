@@ -29,6 +29,7 @@ from contracts.eks import ControlPlane
 from contracts.identity import Identity
 from contracts.network import Scope
 from workflows.engine import Operation, StagePlan, StageRun, together
+from workflows.identity import own_bucket
 
 DEPENDENCIES = StagePlan("dependencies", "Dependencies", inputs=("components",))
 
@@ -49,7 +50,12 @@ async def dependencies_stage(
             each.name: ComponentStatus(name=each.name, state=ComponentState.PENDING) for each in with_needs(names())
         }
         try:
-            await install(run, operation.scope, control_plane, identity, names(), statuses)
+            if identity.bucket is None and any(each.needs_role for each in with_needs(names())):
+                bucket = await own_bucket(run, operation, identity)
+                roles = identity.model_copy(update={"bucket": bucket})
+            else:
+                roles = identity
+            await install(run, operation.scope, control_plane, roles, names(), statuses)
         finally:
             await run.record(dependencies=list(statuses.values()))
         waiting = [each.name for each in statuses.values() if each.state is ComponentState.WAITING_FOR_NODES]

@@ -85,6 +85,37 @@ async def build_identity(run: StageRun, scope: Scope) -> Identity:
     )
 
 
+async def own_bucket(run: StageRun, operation: Operation[Any], identity: Identity) -> str:
+    """The cluster's own bucket. An imported cluster gets one when something first needs it."""
+    if identity.bucket is not None:
+        return identity.bucket
+    bucket = await run.act(ENSURE_BUCKET, EnsureBucket(scope=operation.scope, account=identity.account))
+    known = operation.record.identity or identity
+    await run.record(identity=known.model_copy(update={"bucket": bucket.name}))
+    return bucket.name
+
+
+async def execution_stage(operation: Operation[Any], identity: Identity) -> Identity:
+    """What HyperPod nodes are made with: role, bucket and lifecycle scripts. An imported EKS cluster has none yet."""
+
+    async def steps(run: StageRun) -> Identity:
+        if identity.execution_role_arn and identity.lifecycle_scripts_uri:
+            run.detail(f"nodes take {identity.execution_role_arn}")
+            return identity
+        scope = operation.scope
+        role, (bucket, scripts) = await together(
+            run.act(ENSURE_EXECUTION_ROLE, EnsureRole(scope=scope, account=identity.account)),
+            _bucket(run, scope, identity.account),
+        )
+        made = {"execution_role_arn": role.arn, "bucket": bucket, "lifecycle_scripts_uri": scripts.uri}
+        complete = identity.model_copy(update=made)
+        await run.record(identity=complete)
+        run.detail(f"nodes take {role.arn}")
+        return complete
+
+    return await operation.stage(IDENTITY.name, steps)
+
+
 async def _bucket(run: StageRun, scope: Scope, account: str) -> tuple[str, LifecycleScripts]:
     bucket = await run.act(ENSURE_BUCKET, EnsureBucket(scope=scope, account=account))
     scripts = await run.act(ENSURE_LIFECYCLE_SCRIPTS, EnsureLifecycleScripts(scope=scope, bucket=bucket.name))

@@ -4,7 +4,30 @@ from __future__ import annotations
 
 from workflows.cluster import ClusterEntity
 from workflows.create_cluster import CreateCluster
-from workflows.lookups import CheckClusterWorkflow, LookUpOptionsWorkflow
+from workflows.features import ReadFeaturesWorkflow, UpdateFeatures
+from workflows.imports import ImportCluster, RedetectCluster
+from workflows.instance_groups import (
+    AddInstanceGroup,
+    DeleteInstanceGroup,
+    ScaleInstanceGroup,
+    UpdateInstanceGroup,
+)
+from workflows.lookups import (
+    LookUpOptionsWorkflow,
+    MakePlanWorkflow,
+    ReadInstanceGroupsWorkflow,
+    ReadNodesWorkflow,
+    ReadSoftwareWorkflow,
+)
+from workflows.node_groups import (
+    CreateNodeGroup,
+    DeleteNodeGroup,
+    ListNodeGroupsWorkflow,
+    ScaleNodeGroupOperation,
+)
+from workflows.node_pools import CreateNodePool, DeleteNodePool, ListNodePoolsWorkflow
+from workflows.nodes import DeleteNodes, RebootNodes, ReplaceNodes
+from workflows.software import UpdateSoftwareOfGroups
 from workflows.stages import (
     CreateControlPlane,
     CreateHyperPod,
@@ -13,8 +36,13 @@ from workflows.stages import (
     VerifyAccess,
     VerifyCluster,
 )
+from workflows.teardown import DeleteCluster
 
 OPERATIONS: tuple[type, ...] = (
+    AddInstanceGroup,
+    ScaleInstanceGroup,
+    UpdateInstanceGroup,
+    DeleteInstanceGroup,
     CreateCluster,
     CreateControlPlane,
     VerifyAccess,
@@ -22,7 +50,29 @@ OPERATIONS: tuple[type, ...] = (
     CreateHyperPod,
     CreateStorage,
     VerifyCluster,
+    DeleteCluster,
+    ImportCluster,
+    RedetectCluster,
+    CreateNodeGroup,
+    ScaleNodeGroupOperation,
+    DeleteNodeGroup,
+    CreateNodePool,
+    DeleteNodePool,
+    UpdateFeatures,
+    RebootNodes,
+    ReplaceNodes,
+    DeleteNodes,
+    UpdateSoftwareOfGroups,
 )
 ENTITIES: tuple[type, ...] = (ClusterEntity,)
-LOOKUPS: tuple[type, ...] = (LookUpOptionsWorkflow, CheckClusterWorkflow)
+LOOKUPS: tuple[type, ...] = (
+    ReadInstanceGroupsWorkflow,
+    LookUpOptionsWorkflow,
+    MakePlanWorkflow,
+    ReadFeaturesWorkflow,
+    ReadNodesWorkflow,
+    ReadSoftwareWorkflow,
+    ListNodeGroupsWorkflow,
+    ListNodePoolsWorkflow,
+)
 WORKFLOWS: tuple[type, ...] = (*OPERATIONS, *ENTITIES, *LOOKUPS)

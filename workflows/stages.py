@@ -30,7 +30,7 @@ from workflows.eks import CONTROL_PLANE, control_plane_stage
 from workflows.engine import Operation, together
 from workflows.engine.failures import Aborted
 from workflows.hyperpod import HYPERPOD, hyperpod_stage
-from workflows.identity import ACCESS, IDENTITY, access_stage, identity_stage
+from workflows.identity import ACCESS, IDENTITY, access_stage, execution_stage, identity_stage
 from workflows.network import EGRESS, NETWORK, egress_stage, network_stage
 from workflows.storage import STORAGE, storage_stage
 from workflows.verification import VERIFICATION, summary, verification_stage
@@ -129,7 +129,7 @@ class InstallDependencies(Operation[DependenciesSpec]):
 @workflow.defn(name=CREATE_HYPERPOD.name)
 class CreateHyperPod(Operation[HyperPodClusterSpec]):
     kind = CREATE_HYPERPOD
-    stages = (CAPACITY, HYPERPOD)
+    stages = (IDENTITY, CAPACITY, HYPERPOD)
 
     @workflow.init
     def __init__(self, start: Start[HyperPodClusterSpec]) -> None:
@@ -145,7 +145,8 @@ class CreateHyperPod(Operation[HyperPodClusterSpec]):
     async def runbook(self) -> dict[str, Any]:
         control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
         network = present(self, self.record.network, "network", CREATE_CONTROL_PLANE.name)
-        identity = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
+        known = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
+        identity = await execution_stage(self, known)
         prefix = NetworkSpec().compute_subnet_prefix
         await capacity_stage(self, lambda: self.spec.instance_groups, prefix, self._choose)
         await hyperpod_stage(

@@ -9,6 +9,7 @@ from contracts.eks import ControlPlane
 from contracts.identity import Identity
 from contracts.storage import ENSURE_CLAIM, WAIT_FOR_CLAIM, Claim, EnsureClaim, StorageSpec, WaitForClaim
 from workflows.engine import Operation, StagePlan, StageRun
+from workflows.identity import own_bucket
 
 STORAGE = StagePlan("storage", "S3 storage", inputs=("storage",), skippable=True)
 
@@ -23,7 +24,7 @@ async def storage_stage(
             EnsureClaim(
                 scope=operation.scope,
                 eks_cluster=control_plane.name,
-                bucket=wanted.bucket or identity.bucket,
+                bucket=wanted.bucket or await own_bucket(run, operation, identity),
                 spec=wanted,
             ),
         )

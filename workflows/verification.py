@@ -7,6 +7,8 @@ from typing import Any
 from contracts.eks import ControlPlane
 from contracts.hyperpod import LIST_NODES, ListNodes, Nodes
 from contracts.identity import VERIFY_ACCESS, VerifyAccess
+from contracts.node_groups import LIST_NODE_GROUPS, ListNodeGroups
+from contracts.node_pools import LIST_NODE_POOLS, ListNodePools
 from contracts.problem import ProblemCode, problem
 from contracts.storage import WAIT_FOR_CLAIM, Claim, WaitForClaim
 from workflows.dependencies import await_components
@@ -31,6 +33,7 @@ async def verification_stage(operation: Operation[Any], control_plane: ControlPl
         await run.record(dependencies=components, storage=claims)
         if nodes is not None:
             await run.record(hyperpod=nodes.cluster, nodes=nodes.nodes)
+        await _groups_and_pools(run, operation, control_plane)
         run.detail(
             f"{len(components)} components, {len(operation.record.nodes)} nodes and {len(claims)} claims verified"
         )
@@ -63,6 +66,17 @@ def summary(operation: Operation[Any]) -> dict[str, Any]:
             f"{each.namespace}/{each.claim} on s3://{each.bucket}/{each.prefix or ''}" for each in record.storage
         ],
     }
+
+
+async def _groups_and_pools(run: StageRun, operation: Operation[Any], control_plane: ControlPlane) -> None:
+    """Node groups and node pools as they are now, where the record knows of any."""
+    scope, cluster = operation.scope, control_plane.name
+    if operation.record.node_groups:
+        groups = await run.act(LIST_NODE_GROUPS, ListNodeGroups(scope=scope, eks_cluster=cluster))
+        await run.record(node_groups=groups.node_groups)
+    if operation.record.node_pools:
+        pools = await run.act(LIST_NODE_POOLS, ListNodePools(scope=scope, eks_cluster=cluster))
+        await run.record(node_pools=pools.node_pools)
 
 
 async def _claims(run: StageRun, operation: Operation[Any], control_plane: ControlPlane) -> list[Claim]:

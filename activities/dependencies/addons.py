@@ -5,8 +5,10 @@ API: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from temporalio import activity
 
 from activities.aws import AwsClients, pages, tags_of, token
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 NEEDS_NODES = "InsufficientNumberOfReplicas"
 """The one health issue of an add-on that more nodes mend."""
-SERVICE_NAMESPACE = "kube-system"
 
 
 class AddonActivities:
@@ -40,86 +41,62 @@ class AddonActivities:
 
     @activity.defn(name=ENSURE_ADDON.name)
     def ensure_addon(self, request: EnsureAddon) -> Addon:
-        """The add-on in the version that EKS has for the cluster by default; does not wait until it is ACTIVE.
+        """The add-on in the version that EKS has for the cluster by default, with the role and the configuration that
+        are asked; does not wait until it is ACTIVE.
 
         One whose creation failed is deleted and made again once. Raises UNSUPPORTED when EKS has none for the cluster's
         Kubernetes version.
         """
-        scope, version = request.scope, self._version(request)
+        scope = request.scope
+        version = default_version(self._aws, scope.region, request.name, request.kubernetes_version)
         where: Any = {"clusterName": request.eks_cluster, "addonName": request.name}
-        act, found = self._aws.act.eks(scope.region), self._describe(scope.region, request.eks_cluster, request.name)
+        act = self._aws.act.eks(scope.region)
+        found = describe_addon(self._aws, scope.region, request.eks_cluster, request.name)
         if found is not None and found["status"] == "DELETING":
             detail = f"Add-on {request.name} is being deleted"
             fail(ProblemCode.BUSY, detail, "The platform tries again.", retry=True, delay=self._poll)
         if found is not None and found["status"] == "CREATE_FAILED":
             act.delete_addon(**where)
-            detail = f"Add-on {request.name} failed and is made again: {_issues(found)}"
+            detail = f"Add-on {request.name} failed and is made again: {issues_of(found)}"
             fail(ProblemCode.BUSY, detail, "The platform tries again.", retry=True, delay=min(self._poll, 5))
         if found is None:
             made = act.create_addon(
                 **where,
                 **self._role(request),
+                **_configuration(request),
                 addonVersion=version,
-                # What EKS installed by itself at creation (self-managed) is taken over.
-                resolveConflicts="OVERWRITE",
+                # What EKS installed by itself at creation (self-managed) is taken over; nothing else is.
+                resolveConflicts="OVERWRITE" if request.overwrite else "NONE",
                 tags=tags_of(scope, f"addon-{request.name}"),
                 # Per attempt: one that replaces what was deleted is another request. The look-up prevents a second one.
                 clientRequestToken=token(f"addon/{request.name}/{attempt()}"),
             )["addon"]
             return _as_addon(made, changed=True)
-        if found["addonVersion"] == version or found["status"] in ("CREATING", "UPDATING"):
-            return _as_addon(found, changed=False)
-        if _number(found["addonVersion"]) > _number(version):
+        if numbers(found["addonVersion"]) > numbers(version):
             # Somebody chose a newer one; going back is not ours to decide.
+            version = found["addonVersion"]
+        as_asked = request.configuration is None or configuration_of(found) == request.configuration
+        if (found["addonVersion"] == version and as_asked) or found["status"] in ("CREATING", "UPDATING"):
             return _as_addon(found, changed=False)
         act.update_addon(
             **where,
+            **_configuration(request),
             addonVersion=version,
-            resolveConflicts="OVERWRITE",
-            clientRequestToken=token(f"addon/{request.name}/{version}"),
+            resolveConflicts="OVERWRITE" if request.overwrite else "PRESERVE",
+            clientRequestToken=token(f"addon/{request.name}/{version}/{attempt()}"),
         )
         return Addon(name=request.name, version=version, status="UPDATING")
-
-    def _version(self, request: EnsureAddon) -> str:
-        read, newest = self._aws.read.eks(request.scope.region), ""
-        described = pages(
-            read,
-            "describe_addon_versions",
-            "addons",
-            addonName=request.name,
-            kubernetesVersion=request.kubernetes_version,
-        )
-        for addon in described:
-            for version in addon.get("addonVersions", []):
-                newest = newest or version["addonVersion"]
-                if any(each.get("defaultVersion") for each in version.get("compatibilities", [])):
-                    return str(version["addonVersion"])
-        if not newest:
-            fail(
-                ProblemCode.UNSUPPORTED,
-                f"EKS has no add-on {request.name} for Kubernetes {request.kubernetes_version}",
-                "Choose another Kubernetes version.",
-            )
-        return newest
 
     def _role(self, request: EnsureAddon) -> Any:
         """The add-on's Pod Identity, unless its service account has one already (dependencies.ensure_storage_role)."""
         if not (request.role_arn and request.service_account):
             return {}
         found = self._aws.read.eks(request.scope.region).list_pod_identity_associations(
-            clusterName=request.eks_cluster, namespace=SERVICE_NAMESPACE, serviceAccount=request.service_account
+            clusterName=request.eks_cluster, namespace=request.namespace, serviceAccount=request.service_account
         )["associations"]
         if found:
             return {}
         return {"podIdentityAssociations": [{"serviceAccount": request.service_account, "roleArn": request.role_arn}]}
-
-    def _describe(self, region: str, cluster: str, name: str) -> AddonTypeDef | None:
-        try:
-            return self._aws.read.eks(region).describe_addon(clusterName=cluster, addonName=name)["addon"]
-        except Exception as error:
-            if is_absent(error, "ResourceNotFoundException"):
-                return None
-            raise
 
     @activity.defn(name=WAIT_FOR_ADDON.name)
     async def wait_for_addon(self, request: WaitForAddon) -> ComponentStatus:
@@ -129,7 +106,7 @@ class AddonActivities:
         """
 
         def look(memory: Memory) -> Seen[ComponentStatus]:
-            found = self._describe(request.scope.region, request.eks_cluster, request.name)
+            found = describe_addon(self._aws, request.scope.region, request.eks_cluster, request.name)
             if found is None:
                 memory.notes["absent"] = memory.notes.get("absent", 0) + 1
                 if memory.notes["absent"] > 3:
@@ -137,7 +114,7 @@ class AddonActivities:
                     fail(ProblemCode.NOT_FOUND, f"There is no add-on {request.name}", remedy)
                 return Seen(f"{request.name} not visible yet")
             status, version = found["status"], found["addonVersion"]
-            detail = f"{request.name} {version} {status}" + (f": {issues}" if (issues := _issues(found)) else "")
+            detail = f"{request.name} {version} {status}" + (f": {issues}" if (issues := issues_of(found)) else "")
             if status == "ACTIVE":
                 return Seen(detail, _status(request.name, ComponentState.READY, version, detail))
             if status in ("CREATE_FAILED", "UPDATE_FAILED", "DELETE_FAILED", "DELETING"):
@@ -150,11 +127,54 @@ class AddonActivities:
         return await wait_until(look, what=what, limit=WAIT_FOR_ADDON.limit, poll_seconds=self._poll)
 
 
+def describe_addon(aws: AwsClients, region: str, cluster: str, name: str) -> AddonTypeDef | None:
+    """The add-on as it is; None only where EKS says that there is none."""
+    try:
+        return aws.read.eks(region).describe_addon(clusterName=cluster, addonName=name)["addon"]
+    except Exception as error:
+        if is_absent(error, "ResourceNotFoundException"):
+            return None
+        raise
+
+
+def default_version(aws: AwsClients, region: str, name: str, kubernetes_version: str) -> str:
+    """The version that EKS installs by default on the Kubernetes version. Raises UNSUPPORTED where it has none."""
+    read, newest = aws.read.eks(region), ""
+    described = pages(read, "describe_addon_versions", "addons", addonName=name, kubernetesVersion=kubernetes_version)
+    for addon in described:
+        for version in addon.get("addonVersions", []):
+            newest = newest or version["addonVersion"]
+            if any(each.get("defaultVersion") for each in version.get("compatibilities", [])):
+                return str(version["addonVersion"])
+    if not newest:
+        fail(
+            ProblemCode.UNSUPPORTED,
+            f"EKS has no add-on {name} for Kubernetes {kubernetes_version}",
+            "Choose another Kubernetes version.",
+        )
+    return newest
+
+
+def configuration_of(addon: AddonTypeDef) -> dict[str, Any]:
+    """The configuration values that an add-on has; EKS keeps them as they were sent, as JSON or YAML."""
+    values = yaml.safe_load(addon.get("configurationValues") or "{}")
+    return values if isinstance(values, dict) else {}
+
+
+def _configuration(request: EnsureAddon) -> Any:
+    return {} if request.configuration is None else {"configurationValues": json.dumps(request.configuration)}
+
+
 def _codes(addon: AddonTypeDef) -> set[str]:
     return {str(issue.get("code")) for issue in addon.get("health", {}).get("issues", [])}
 
 
-def _issues(addon: AddonTypeDef) -> str:
+def only_nodes_missing(addon: AddonTypeDef) -> bool:
+    """Whether all that EKS finds wrong is that its pods have no node."""
+    return _codes(addon) == {NEEDS_NODES}
+
+
+def issues_of(addon: AddonTypeDef) -> str:
     issues = addon.get("health", {}).get("issues", [])
     return "; ".join(f"{issue.get('code')}: {issue.get('message')}" for issue in issues)
 
@@ -171,7 +191,7 @@ def _waits_for_nodes(addon: AddonTypeDef, name: str) -> bool:
         return False
 
 
-def _number(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
     """``v1.18.3-eksbuild.2`` as numbers that compare."""
     digits = "".join(c if c.isdigit() else " " for c in version)
     return tuple(int(part) for part in digits.split())

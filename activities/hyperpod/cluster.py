@@ -13,11 +13,14 @@ from activities.aws import AwsClients, is_ours, pages, tag_list, tag_map, tags_o
 from activities.errors import fail, is_absent
 from activities.hyperpod.groups import (
     Specification,
+    Template,
     as_group,
     difference,
+    groups_of,
+    lifecycle_of,
     placement,
     specification,
-    specification_of,
+    unchanged,
 )
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
@@ -70,25 +73,21 @@ class HyperPodActivities:
         scope = request.scope
         mode: Any = {"NodeProvisioningMode": "Continuous"} if request.spec.provisioning == "Continuous" else {}
         subnets = list(dict.fromkeys(group.subnet.subnet_id for group in request.groups))
+        asked: list[Any] = [specification(_template(request), group) for group in request.groups]
         if not request.groups:
             fail(
                 ProblemCode.INVALID, "A HyperPod cluster needs an instance group", "Give one.", field="/instance_groups"
             )
-        made = self._aws.act.sagemaker(
-            scope.region
-        ).create_cluster(
+        made = self._aws.act.sagemaker(scope.region).create_cluster(
             ClusterName=name,
-            InstanceGroups=[specification(request, group) for group in request.groups],  # type: ignore[misc]
+            InstanceGroups=asked,
             VpcConfig={"SecurityGroupIds": [request.security_group_id], "Subnets": subnets[:16]},
             Orchestrator={"Eks": {"ClusterArn": request.eks_cluster_arn}},
             NodeRecovery=request.spec.node_recovery,
             Tags=tag_list(tags_of(scope, "hyperpod-cluster")),
             **mode,
         )
-        groups = [
-            as_group({**specification(request, group), "TargetCount": group.spec.count, "Status": "Creating"})
-            for group in request.groups
-        ]
+        groups = [as_group({**group, "TargetCount": group["InstanceCount"], "Status": "Creating"}) for group in asked]
         return HyperPodCluster(name=name, arn=made["ClusterArn"], status="Creating", groups=groups)
 
     def _refuse(self, request: EnsureHyperPod, found: Specification) -> None:
@@ -132,12 +131,12 @@ class HyperPodActivities:
         replaced: list[str] = []
         going: list[str] = []
         for group in request.groups:
-            asked, current = specification(request, group), described.get(group.spec.name)
+            asked, current = specification(_template(request), group), described.get(group.spec.name)
             if current is None:
                 changed.append(asked)
             elif current.get("Status") == "Deleting":
                 going.append(group.spec.name)
-            elif shown := difference(placement(asked), placement(specification_of(current))):
+            elif shown := difference(placement(asked), placement(current)):
                 if current.get("CurrentCount", 0):
                     fail(
                         ProblemCode.CONFLICT,
@@ -146,7 +145,8 @@ class HyperPodActivities:
                     )
                 replaced.append(group.spec.name)
             elif current.get("TargetCount") != group.spec.count:
-                changed.append({**specification_of(current), "InstanceCount": group.spec.count})
+                same = unchanged(self._aws, request.scope.region, current)
+                changed.append({**same, "InstanceCount": group.spec.count})
         if not changed and not replaced:
             return as_cluster(found, changed=False, replacing=going)
         self._update(request, found, changed, replaced)
@@ -185,6 +185,14 @@ class HyperPodActivities:
         return await wait_until(look, what="the end of the groups", limit=limit, poll_seconds=self._poll)
 
 
+def _template(request: EnsureHyperPod) -> Template:
+    return Template(
+        execution_role=request.execution_role_arn,
+        lifecycle=lifecycle_of(request.lifecycle_scripts_uri),
+        security_groups=[request.security_group_id],
+    )
+
+
 def describe(aws: AwsClients, region: str, name: str) -> Specification | None:
     """The HyperPod cluster as it is; None only where SageMaker says that there is none."""
     try:
@@ -200,8 +208,9 @@ def as_cluster(found: Specification, changed: bool, replacing: list[str] | None 
         name=found["ClusterName"],
         arn=found["ClusterArn"],
         status=found["ClusterStatus"],
-        groups=[as_group(group) for group in found.get("InstanceGroups", [])],
+        groups=[as_group(group) for group in groups_of(found)],
         failure=found.get("FailureMessage") or None,
+        provisioning=found.get("NodeProvisioningMode") or "Classic",
         replacing=replacing or [],
         changed=changed,
     )

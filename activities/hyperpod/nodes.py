@@ -31,6 +31,8 @@ from contracts.problem import ProblemCode
 VISIBLE_LOOKS = 3
 """So often may what was just made be missing from what is described."""
 EVENT_MARGIN = timedelta(minutes=2)
+TARGET_LOOKS = 20
+"""So often may a group's target be another than what was asked for: then somebody else has set it."""
 
 
 class NodeActivities:
@@ -93,7 +95,7 @@ class _Watcher:
             nodes = join(found, instances, list_kubernetes_nodes(api))
         if self._facts is None:
             self._facts = facts_for(self._aws, region, found)
-        groups = sight(found, request.groups, instances, nodes, self._facts)
+        groups = sight(found, request.groups, instances, nodes, self._facts, request.targets)
         if missing := set(request.groups) - {group.name for group in groups}:
             memory.notes["missing"] = memory.notes.get("missing", 0) + 1
             if memory.notes["missing"] > VISIBLE_LOOKS:
@@ -104,6 +106,7 @@ class _Watcher:
                     retryable=True,
                 )
             return Seen(f"{request.name} {status}; groups not visible yet: {', '.join(sorted(missing))}")
+        _check_targets(groups, memory)
         detail = summary(groups)
         if status == "InService" and all(group.complete for group in groups):
             return Seen(detail, NodesReady(cluster=as_cluster(found, changed=True), nodes=nodes))
@@ -125,6 +128,19 @@ def summary(groups: list[GroupSight]) -> str:
         parts.append(f"{unready} joined but not Ready in Kubernetes")
     parts += [lack for group in groups for lack in group.lacking][:3]
     return "; ".join([f"{working} of {target} nodes Ready", *parts])
+
+
+def _check_targets(groups: list[GroupSight], memory: Memory) -> None:
+    """Raise CONFLICT where a target does not become, or stay, what was asked for."""
+    other = [group for group in groups if group.asked is not None and group.target != group.asked]
+    memory.notes["other targets"] = memory.notes.get("other targets", 0) + 1 if other else 0
+    if memory.notes["other targets"] > TARGET_LOOKS:
+        group = other[0]
+        fail(
+            ProblemCode.CONFLICT,
+            f"Instance group {group.name} has the target {group.target}, asked was {group.asked}",
+            "Something else sets it (autoscaling, or a minimum that was not reached); stop that, then retry.",
+        )
 
 
 def _failed(found: Specification) -> NoReturn:

@@ -10,7 +10,8 @@ from typing import Any
 from kubernetes import client
 
 from activities.aws import AwsClients, pages
-from activities.hyperpod.groups import Specification
+from activities.hyperpod.groups import Specification, capacity_of, groups_of
+from activities.hyperpod.translator import types_of
 from activities.instance_types import EFA, NEURON, NVIDIA, InstanceFacts, describe_types
 from activities.kubernetes import REQUEST_TIMEOUT
 from contracts.hyperpod import Node
@@ -41,10 +42,19 @@ class GroupSight:
     """Nodes that have joined Kubernetes and are not Ready."""
     lacking: list[str] = field(default_factory=list)
     """Ready nodes that lack something, with what."""
+    asked: int | None = None
+    """What the target must be, where that is known."""
 
     @property
     def complete(self) -> bool:
+        if self.asked is not None and (self.target != self.asked or self.joined > self.target):
+            return False
         return self.current == self.target and self.working >= self.target
+
+    @property
+    def joined(self) -> int:
+        """Nodes in Kubernetes: those that were deleted stay there for a moment."""
+        return self.working + self.unready + len(self.lacking)
 
 
 def list_instances(aws: AwsClients, region: str, cluster: str) -> list[Any]:
@@ -65,7 +75,7 @@ def list_kubernetes_nodes(api: client.ApiClient) -> list[Any]:
 def join(described: Specification, instances: list[Any], kubernetes_nodes: list[Any]) -> list[Node]:
     """The HyperPod nodes that have joined Kubernetes, each with its instance."""
     by_instance = {each["InstanceId"]: each for each in instances if each.get("InstanceId")}
-    paid = {group["InstanceGroupName"]: _capacity(group) for group in described.get("InstanceGroups", [])}
+    paid = {group["InstanceGroupName"]: capacity_of(group) for group in groups_of(described)}
     nodes: list[Node] = []
     for node in kubernetes_nodes:
         labels = node.metadata.labels or {}
@@ -101,19 +111,21 @@ def sight(
     instances: list[Any],
     nodes: list[Node],
     facts: dict[str, InstanceFacts],
+    targets: dict[str, int] | None = None,
 ) -> list[GroupSight]:
-    """What was seen of the groups called ``names`` (of all, without any)."""
+    """What was seen of the groups called ``names`` (of all, without any). ``targets``: what they must be, by name."""
     result = []
-    for group in described.get("InstanceGroups", []):
+    for group in groups_of(described):
         name = group["InstanceGroupName"]
         if names and name not in names:
             continue
         seen = GroupSight(
             name=name,
-            instance_type=group.get("InstanceType", ""),
+            instance_type=" or ".join(types_of(group)),
             current=group.get("CurrentCount", 0),
             target=group.get("TargetCount", 0),
             status=group.get("Status", ""),
+            asked=(targets or {}).get(name),
         )
         seen.statuses.update(
             each.get("InstanceStatus", {}).get("Status", "Unknown")
@@ -133,18 +145,8 @@ def sight(
 
 def facts_for(aws: AwsClients, region: str, described: Specification) -> dict[str, InstanceFacts]:
     """What the types of the cluster's groups have, by their EC2 names."""
-    names = {
-        name.removeprefix("ml.")
-        for group in described.get("InstanceGroups", [])
-        for name in [group.get("InstanceType", ""), *_requirement_types(group)]
-        if name
-    }
+    names = {name.removeprefix("ml.") for group in groups_of(described) for name in types_of(group)}
     return describe_types(aws, region, names)
-
-
-def _requirement_types(group: Specification) -> list[str]:
-    requirements = group.get("InstanceRequirements") or {}
-    return list(requirements.get("DesiredInstanceTypes") or requirements.get("CurrentInstanceTypes") or [])
 
 
 def _missing(node: Node, facts: InstanceFacts | None) -> str:
@@ -160,12 +162,6 @@ def _missing(node: Node, facts: InstanceFacts | None) -> str:
     if facts.efa_interfaces and not node.efa_interfaces:
         return EFA
     return ""
-
-
-def _capacity(group: Specification) -> str:
-    if group.get("TrainingPlanArn"):
-        return "training-plan"
-    return "spot" if "Spot" in (group.get("CapacityRequirements") or {}) else "on-demand"
 
 
 def _is_ready(node: Any) -> bool:

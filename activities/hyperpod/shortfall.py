@@ -118,7 +118,7 @@ def watch(
         known.append(event["EventId"])
         if event.get("EventLevel") != "Error" or name not in short:
             continue
-        text = _text(aws, region, cluster, event)
+        text = event_text(aws, region, cluster, event)
         reason, group = reason_of(text), short[name]
         entry = lasting.setdefault(
             f"{name}/{reason.name}",
@@ -130,7 +130,8 @@ def watch(
     del known[:-KEEP_IDS]
     for entry in lasting.values():
         if entry["fresh"] and time.time() - entry["since"] >= patience:
-            _give_up(short[entry["group"]], entry["text"])
+            others = [each["text"] for each in lasting.values() if each["group"] == entry["group"] and each["fresh"]]
+            _give_up(short[entry["group"]], entry["text"], others)
     parts = [
         f"{key.split('/', 1)[1]} of {each['group']} for {time.time() - each['since']:.0f} s"
         for key, each in lasting.items()
@@ -138,18 +139,20 @@ def watch(
     return f"; short: {', '.join(parts)}" if parts else ""
 
 
-def _give_up(group: GroupSight, text: str) -> None:
+def _give_up(group: GroupSight, text: str, texts: list[str]) -> None:
+    """``text`` decides what kind of problem it is; ``texts`` are all that last, and all are told."""
     reason = reason_of(text)
+    told = "; ".join(dict.fromkeys([text, *texts]))
     fail(
         reason.code,
-        f"Instance group {group.name} has {group.current} of {group.target} {group.instance_type}: {text}",
+        f"Instance group {group.name} has {group.current} of {group.target} {group.instance_type}: {told}",
         reason.remedy,
         retryable=True,
         field="/instance_groups",
     )
 
 
-def _text(aws: AwsClients, region: str, cluster: str, event: Any) -> str:
+def event_text(aws: AwsClients, region: str, cluster: str, event: Any) -> str:
     """An event's description and, where it has one, the failure message that only DescribeClusterEvent shows."""
     described = aws.read.sagemaker(region).describe_cluster_event(ClusterName=cluster, EventId=event["EventId"])
     metadata: Any = described.get("EventDetails", {}).get("EventDetails", {}).get("EventMetadata", {})

@@ -24,6 +24,7 @@ from contracts.identity import (
     LifecycleScripts,
 )
 from contracts.names import TAG_CLUSTER, ClusterNames
+from contracts.network import Scope
 from contracts.problem import ProblemCode
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "lifecycle"
@@ -47,8 +48,12 @@ class BucketActivities:
         """A private, encrypted bucket that speaks TLS only. Raises FOREIGN where somebody else has the name."""
         scope = request.scope
         name = ClusterNames(scope.cluster).bucket(request.account, scope.region)
+        return self.private_bucket(scope, request.account, name, "bucket")
+
+    def private_bucket(self, scope: Scope, account: str, name: str, resource: str) -> Bucket:
+        """As :meth:`ensure_bucket`, by any name that holds tag, account and region."""
         read, act = self._aws.read.s3(scope.region), self._aws.act.s3(scope.region)
-        ours: Any = {"Bucket": name, "ExpectedBucketOwner": request.account}
+        ours: Any = {"Bucket": name, "ExpectedBucketOwner": account}
         changed = not self._exists(read, ours)
         if changed:
             # us-east-1 is S3's default location and is refused as a constraint.
@@ -68,7 +73,7 @@ class BucketActivities:
             )
         if owner is None:
             # Its name holds tag, account and region, so an untagged one is ours, left by an attempt that was cut short.
-            act.put_bucket_tagging(**ours, Tagging={"TagSet": [*tags, *tag_list(tags_of(scope, "bucket"))]})
+            act.put_bucket_tagging(**ours, Tagging={"TagSet": [*tags, *tag_list(tags_of(scope, resource))]})
             changed = True
         block = self._get(
             lambda: read.get_public_access_block(**ours)["PublicAccessBlockConfiguration"],

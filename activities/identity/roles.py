@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -117,6 +119,72 @@ def ensure_role(
         act.put_role_policy(RoleName=name, PolicyName=INLINE_POLICY, PolicyDocument=json.dumps(inline))
         changed = True
     return Role(name=name, arn=role["Arn"], changed=changed)
+
+
+@dataclass(frozen=True)
+class RoleSight:
+    """A role as it is. ``difference`` says in which way it is not as it must be."""
+
+    name: str
+    arn: str
+    ours: bool
+    difference: str | None = None
+
+
+def look_at_role(
+    aws: AwsClients,
+    scope: Scope,
+    *,
+    purpose: str,
+    trust: Document,
+    managed: list[str],
+    inline: Document | None = None,
+) -> RoleSight | None:
+    """The role that :func:`ensure_role` would make; None if there is none."""
+    name = ClusterNames(scope.cluster).role(purpose, scope.region)
+    read = aws.read.iam(scope.region)
+    role = _get_role(read, name)
+    if role is None:
+        return None
+    attached = {
+        each["PolicyName"] for each in pages(read, "list_attached_role_policies", "AttachedPolicies", RoleName=name)
+    }
+    difference = None
+    if canonical(_document(role["AssumeRolePolicyDocument"])) != canonical(trust):
+        difference = "its trust policy differs"
+    elif missing := sorted(set(managed) - attached):
+        difference = f"it lacks the policy {', '.join(missing)}"
+    elif inline is not None and _inline(read, name) != canonical(inline):
+        difference = "its permissions differ"
+    return RoleSight(name, role["Arn"], is_ours(tag_map(role.get("Tags")), scope.cluster), difference)
+
+
+def trusted_service_account(aws: AwsClients, scope: Scope, purpose: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a role of ours trusts by OIDC; None if there is none."""
+    role = _get_role(aws.read.iam(scope.region), ClusterNames(scope.cluster).role(purpose, scope.region))
+    if role is None or not is_ours(tag_map(role.get("Tags")), scope.cluster):
+        return None
+    found = re.search(
+        r"system:serviceaccount:([a-z0-9-]+):([a-z0-9.-]+)", canonical(_document(role["AssumeRolePolicyDocument"]))
+    )
+    return (found.group(1), found.group(2)) if found else None
+
+
+def remove_role(aws: AwsClients, scope: Scope, purpose: str) -> bool | None:
+    """Take a role of ours away with all its policies. False: there is none; None: it is not ours, and stays."""
+    name = ClusterNames(scope.cluster).role(purpose, scope.region)
+    read, act = aws.read.iam(scope.region), aws.act.iam(scope.region)
+    role = _get_role(read, name)
+    if role is None:
+        return False
+    if not is_ours(tag_map(role.get("Tags")), scope.cluster):
+        return None
+    for policy in list(pages(read, "list_attached_role_policies", "AttachedPolicies", RoleName=name)):
+        act.detach_role_policy(RoleName=name, PolicyArn=policy["PolicyArn"])
+    for policy in list(pages(read, "list_role_policies", "PolicyNames", RoleName=name)):
+        act.delete_role_policy(RoleName=name, PolicyName=policy)
+    act.delete_role(RoleName=name)
+    return True
 
 
 def _get_role(iam: Any, name: str) -> Any | None:

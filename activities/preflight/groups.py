@@ -10,7 +10,7 @@ from activities.errors import is_absent
 from activities.hyperpod.cluster import describe
 from activities.network.compute import RESERVED_ADDRESSES
 from activities.options import Lookup, hyperpod_types
-from contracts.availability import offer_errors, over_plan, over_quota, zone_of
+from contracts.availability import addresses_of, offer_errors, over_plan, over_quota, zone_of
 from contracts.names import ClusterNames
 from contracts.options import CheckGroups, Options
 from contracts.problem import FieldError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def group_errors(aws: AwsClients, lookup: Lookup, request: CheckGroups) -> list[FieldError]:
-    types = sorted({group.instance_type for group in request.groups})
+    types = sorted({name for group in request.groups for name in group.instance_types})
     options = lookup.options(request.region, types)
     known = set(hyperpod_types(aws, request.region))
     errors: list[FieldError] = []
@@ -39,7 +39,8 @@ def _own_groups(aws: AwsClients, request: CheckGroups) -> dict[str, Any]:
     """The groups that the cluster has, as SageMaker describes them."""
     if request.cluster is None:
         return {}
-    found = describe(aws, request.region, ClusterNames(request.cluster).hyperpod_cluster) or {}
+    name = request.hyperpod_cluster or ClusterNames(request.cluster).hyperpod_cluster
+    found = describe(aws, request.region, name) or {}
     return {group["InstanceGroupName"]: group for group in found.get("InstanceGroups", [])}
 
 
@@ -58,17 +59,19 @@ def _over_room(aws: AwsClients, request: CheckGroups, options: Options, own: dic
     asked: Counter[str | None] = Counter()
     errors = []
     for position, group in enumerate(request.groups):
-        option = options.instance_type(group.instance_type)
-        if option is None:
+        if options.instance_type(group.instance_type) is None:
             continue
         at, zone = f"{request.pointer}/{position}", zone_of(group, options)
-        needed = group.count * option.addresses
-        arithmetic = f"{group.count} × {option.addresses} addresses = {needed}"
+        needed = addresses_of(group, options)
+        each = needed // max(group.count, 1)
+        arithmetic = f"{group.count} × {each} addresses = {needed}"
         if group.subnet_id is None:
-            asked[zone] += needed
+            # A dedicated subnet is no other group's.
+            place = zone if group.subnet_placement == "shared" else f"group {group.name}"
+            asked[place] += needed
             room = 2 ** (32 - request.compute_subnet_prefix) - RESERVED_ADDRESSES
-            if asked[zone] > room:
-                shared = f", {asked[zone]} together with the groups before" if asked[zone] > needed else ""
+            if asked[place] > room:
+                shared = f", {asked[place]} together with the groups before" if asked[place] > needed else ""
                 errors.append(
                     FieldError(
                         field=f"{at}/count",
@@ -80,7 +83,7 @@ def _over_room(aws: AwsClients, request: CheckGroups, options: Options, own: dic
             continue
         held = own.get(group.name, {})
         there = group.subnet_id in held.get("OverrideVpcConfig", {}).get("Subnets", [])
-        asked[group.subnet_id] += (group.count - (held["CurrentCount"] if there else 0)) * option.addresses
+        asked[group.subnet_id] += (group.count - (held["CurrentCount"] if there else 0)) * each
         errors += _given_subnet(aws, request.region, group.subnet_id, zone, asked[group.subnet_id], arithmetic, at)
     return errors
 

@@ -1,4 +1,4 @@
-"""``instantstart cluster``: make clusters, and see what they are made of."""
+"""``instantstart cluster``: make and delete clusters, and see what they are made of."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from typing import Any, TextIO
 
 import click
 
+from cli.commands.imports import import_, redetect
 from cli.commands.stage import stage
+from cli.commands.teardown import delete
 from cli.options import file_option, output_option, start_options
 from cli.spec import group_options, network_options, put, put_group, put_network, read
 
 
 @click.group()
 def cluster() -> None:
-    """Create and look at clusters."""
+    """Create, look at and delete clusters."""
 
 
 cluster.add_command(stage)
+cluster.add_command(delete)
+cluster.add_command(import_)
+cluster.add_command(redetect)
 
 
 @cluster.command("create")

@@ -67,6 +67,11 @@ def platform(settings: StackSettings, ambient: Mapping[str, str]) -> dict[str, s
         "INSTANTSTART_AWS_CALLS_PER_SECOND": "500",
         "INSTANTSTART_SHORTFALL_PATIENCE": str(max(5.0, SHORTFALL_PATIENCE / settings.speed)),
         "INSTANTSTART_HYPERPOD_CHART": str(ROOT / "sandbox" / "charts" / "hyperpod-dependencies"),
+        "INSTANTSTART_KUBERAY_CHART": str(ROOT / "sandbox" / "charts" / "kuberay-operator"),
+        "INSTANTSTART_KEDA_CHART": str(ROOT / "sandbox" / "charts" / "keda"),
+        "INSTANTSTART_LOAD_BALANCER_CONTROLLER_CHART": str(
+            ROOT / "sandbox" / "charts" / "aws-load-balancer-controller"
+        ),
         "INSTANTSTART_HELM": helm(),
         "INSTANTSTART_TEMPORAL_UI_URL": settings.temporal_ui_url,
         "INSTANTSTART_HOST": HOST,

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from moto.core.utils import get_service_model
+
 from sandbox import credentials
 from sandbox.admin import Admin, AdminError, AdminRequest
+from sandbox.aws.eks.catalog import ADDONS
 from sandbox.aws.hyperpod import HyperPod
-from sandbox.aws.hyperpod.state import Cluster, Node
+from sandbox.aws.hyperpod.switches import Switches
 from sandbox.aws.quotas import table
 from sandbox.aws.world import World
 
 DEFAULT_REGION = "us-west-2"
-HYPERPOD_KNOBS = frozenset({"sick", "broken_lifecycle", "fail_node", "reclaim_node"})
 
 
 class AwsAdmin:
@@ -42,6 +44,8 @@ class AwsAdmin:
         admin.route("POST", "training-plans", locked(self._training_plan))
         for method in ("GET", "POST"):
             admin.route(method, "hyperpod", locked(self._hyperpod))
+        for method in ("GET", "PUT"):
+            admin.route(method, "addons", locked(self._addons))
 
     def _capacity(self, request: AdminRequest) -> Any:
         knobs = self.world.knobs
@@ -70,7 +74,7 @@ class AwsAdmin:
     def _training_plan(self, request: AdminRequest) -> Any:
         body = _object(request)
         now = self.world.now()
-        start = _time(body.get("start"), now)
+        start = _time(body.get("start"), now, now)
         plan = self.hyperpod.make_plan(
             _place(request),
             name=body["name"],
@@ -78,42 +82,32 @@ class AwsAdmin:
             zone=body["zone"],
             count=int(body["count"]),
             start=start,
-            end=_time(body.get("end"), start + timedelta(days=7)),
+            end=_time(body.get("end"), now, start + timedelta(days=7)),
             status=body.get("status", "Active"),
         )
         return {"arn": plan.arn, "status": plan.status, "zone": plan.zone, "zone_id": plan.zone_id}
 
-    def _hyperpod(self, request: AdminRequest) -> Any:
-        """``{"sick": {group: n}, "broken_lifecycle": {group: n or null}, "fail_node": {"cluster", "node", "message"},
-        "reclaim_node": {"cluster", "node"}}``.
-
-        ``sick`` and ``broken_lifecycle`` replace what was set before; the others act on a node at once.
-        """
-        knobs = self.world.knobs
-        if request.method == "POST":
+    def _addons(self, request: AdminRequest) -> Any:
+        """``{add-on: code of a health issue}``: add-ons that do not work, whatever their pods do. ``{}`` mends all."""
+        if request.method == "PUT":
             body = _object(request)
-            if unknown := sorted(set(body) - HYPERPOD_KNOBS):
-                raise AdminError(f"unknown: {', '.join(unknown)}; known are {', '.join(sorted(HYPERPOD_KNOBS))}")
-            if "sick" in body:
-                knobs.sick = {group: int(n) for group, n in body["sick"].items()}
-            if "broken_lifecycle" in body:
-                knobs.broken_lifecycle = dict(body["broken_lifecycle"])
-            if wish := body.get("fail_node"):
-                cluster, node = self._node(_place(request), wish)
-                self.hyperpod.break_node(cluster, node, wish.get("message") or "NvidiaGPUUnhealthy: XID 79")
-            if wish := body.get("reclaim_node"):
-                self.hyperpod.reclaim(*self._node(_place(request), wish))
-        return {"sick": knobs.sick, "broken_lifecycle": knobs.broken_lifecycle}
+            codes = get_service_model("eks").shape_for("AddonIssueCode").metadata["enum"]
+            if unknown := sorted({*body} - {*ADDONS} | {code for code in body.values() if code not in codes}):
+                raise AdminError(f"no such add-on or issue code: {', '.join(unknown)}")
+            self.world.knobs.broken_addons = dict(body)
+        return self.world.knobs.broken_addons
 
-    def _node(self, place: tuple[str, str], wish: dict[str, Any]) -> tuple[Cluster, Node]:
-        cluster = self.hyperpod.state.clusters.get(place, {}).get(wish["cluster"])
-        if cluster is None:
-            raise AdminError(f"no HyperPod cluster {wish['cluster']} in {place[1]}", 404)
-        identifier = str(wish["node"]).removeprefix("hyperpod-")
-        node = cluster.node(identifier)
-        if node is None:
-            raise AdminError(f"no node {identifier} in cluster {cluster.name}", 404)
-        return cluster, node
+    def _hyperpod(self, request: AdminRequest) -> Any:
+        """See :class:`sandbox.aws.hyperpod.switches.Switches`."""
+        switches = Switches(self.hyperpod)
+        if request.method == "POST":
+            try:
+                switches.turn(_place(request), _object(request))
+            except ValueError as error:
+                raise AdminError(str(error)) from error
+            except LookupError as error:
+                raise AdminError(str(error.args[0]), 404) from error
+        return switches.settings()
 
 
 def _place(request: AdminRequest) -> tuple[str, str]:
@@ -126,11 +120,11 @@ def _object(request: AdminRequest) -> dict[str, Any]:
     return request.body
 
 
-def _time(value: Any, default: datetime) -> datetime:
+def _time(value: Any, now: datetime, default: datetime) -> datetime:
     """A time from ISO 8601, or seconds from now as a number."""
     if value is None:
         return default
     if isinstance(value, int | float):
-        return default + timedelta(seconds=value)
+        return now + timedelta(seconds=value)
     parsed = datetime.fromisoformat(value)
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=default.tzinfo)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=now.tzinfo)

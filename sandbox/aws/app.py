@@ -9,16 +9,21 @@ from typing import Any
 from sandbox.admin import Admin
 from sandbox.aws import repairs
 from sandbox.aws.admin import AwsAdmin
+from sandbox.aws.cloud import AwsCloud
 from sandbox.aws.ec2 import Ec2, Ec2State
 from sandbox.aws.eks import Eks
 from sandbox.aws.eks.state import EksState
+from sandbox.aws.elbv2 import Elbv2
 from sandbox.aws.hyperpod import HyperPod
 from sandbox.aws.hyperpod.state import HyperPodState
 from sandbox.aws.iam import Iam
 from sandbox.aws.instance_types import catalogue
 from sandbox.aws.overlay import Overlay
+from sandbox.aws.pricing import Pricing
 from sandbox.aws.quotas import QuotaState, ServiceQuotas
 from sandbox.aws.sts import Sts
+from sandbox.aws.tagging import Tagging
+from sandbox.aws.workspaces import Grafana, Prometheus, WorkspaceState
 from sandbox.aws.world import Knobs, World
 from sandbox.clock import Clock
 from sandbox.dataplane import DataPlane, NoDataPlane
@@ -56,6 +61,10 @@ class AwsSandbox:
         self.eks = Eks(self.world)
         self.quotas = ServiceQuotas(self.world)
         self.hyperpod = HyperPod(self.world, self.eks)
+        self.elbv2 = Elbv2(self.world)
+        self.prometheus, self.grafana = Prometheus(self.world), Grafana(self.world)
+        self.grafana.state = self.prometheus.state
+        self.cloud = AwsCloud(self.world, self.hyperpod, self.elbv2, self.wsgi.lock, self.state.touch)
         for service, handlers in (
             ("ec2", self.ec2),
             ("iam", self.iam),
@@ -63,6 +72,14 @@ class AwsSandbox:
             ("eks", self.eks),
             ("service-quotas", self.quotas),
             ("sagemaker", self.hyperpod),
+            ("elbv2", self.elbv2),
+            ("pricing", Pricing()),
+            ("amp", self.prometheus),
+            ("grafana", self.grafana),
+            (
+                "resourcegroupstaggingapi",
+                Tagging(self.world, self.eks, self.hyperpod, self.prometheus, self.grafana),
+            ),
         ):
             self.wsgi.register(service, handlers)
         AwsAdmin(self.world, self.hyperpod, self.wsgi.lock).register(self.admin)
@@ -95,15 +112,23 @@ class AwsSandbox:
                 for cluster in place.values():
                     self.world.dataplane.delete_cluster(cluster.arn)
             self.wsgi.moto.reset()
-            self._set(Knobs(), Ec2State(), EksState(), QuotaState(), HyperPodState())
+            self._set(Knobs(), Ec2State(), EksState(), QuotaState(), HyperPodState(), WorkspaceState())
             self.ready()
 
-    def _set(self, knobs: Any, ec2: Any, eks: Any, quotas: Any, hyperpod: Any) -> None:
+    def _set(self, knobs: Any, ec2: Any, eks: Any, quotas: Any, hyperpod: Any, workspaces: Any) -> None:
         self.world.knobs = knobs
         self.ec2.state, self.eks.state, self.quotas.state, self.hyperpod.state = ec2, eks, quotas, hyperpod
+        self.prometheus.state = self.grafana.state = workspaces
 
     def _dump(self) -> bytes:
-        parts = (self.world.knobs, self.ec2.state, self.eks.state, self.quotas.state, self.hyperpod.state)
+        parts = (
+            self.world.knobs,
+            self.ec2.state,
+            self.eks.state,
+            self.quotas.state,
+            self.hyperpod.state,
+            self.prometheus.state,
+        )
         return pickle.dumps(parts, protocol=pickle.HIGHEST_PROTOCOL)
 
     def _load(self, dumped: bytes) -> None:

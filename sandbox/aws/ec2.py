@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox import timings
-from sandbox.aws import backends
+from sandbox.aws import backends, interfaces
 from sandbox.aws.call import AwsError, Call, Response
+from sandbox.aws.ec2_deletion import Deletion
 from sandbox.aws.instance_types import catalogue
 from sandbox.aws.overlay import Handler
 from sandbox.aws.world import Place, World, paginate, token_digest
@@ -35,14 +36,14 @@ class Ec2State:
     """VPC or subnet -> when it was created, while it is not described yet."""
 
 
-class Ec2:
+class Ec2(Deletion):
     """Handlers of EC2's operations."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.state = Ec2State()
         world.on("ec2.nat-available", self._nat_available)
-        world.on("ec2.nat-deleted", self._nat_deleted)
+        self.listen_to_deletions()
 
     def around(self, call: Call, handler: Handler) -> Any:
         """Dry runs and client tokens, for every operation."""
@@ -116,36 +117,6 @@ class Ec2:
             for zone, subnet_id, subnet in hidden_subnets:
                 backend.subnets[zone][subnet_id] = subnet
 
-    # Dependencies
-
-    def DeleteSubnet(self, call: Call) -> Any:
-        subnet_id = call.params.get("SubnetId", "")
-        if any(eni.subnet.id == subnet_id for eni in backends.ec2(*call.place).enis.values()):
-            raise AwsError("DependencyViolation", f"The subnet '{subnet_id}' has dependencies and cannot be deleted.")
-        return call.forward()
-
-    def DeleteVpc(self, call: Call) -> Any:
-        backend, vpc_id = backends.ec2(*call.place), call.params.get("VpcId", "")
-        gateways = [g for g in backend.internet_gateways.values() if g.vpc and g.vpc.id == vpc_id]
-        groups = [g for g in backend.groups.get(vpc_id, {}).values() if g.name != "default"]
-        endpoints = [e for e in backend.vpc_end_points.values() if e.vpc_id == vpc_id and e.state != "deleted"]
-        if gateways or groups or endpoints:
-            raise AwsError("DependencyViolation", f"The vpc '{vpc_id}' has dependencies and cannot be deleted.")
-        return call.forward()
-
-    def DeleteSecurityGroup(self, call: Call) -> Any:
-        backend, group_id = backends.ec2(*call.place), call.params.get("GroupId", "")
-        used = any(group_id in [g.id for g in eni._group_set] for eni in backend.enis.values())
-        others = [g for groups in backend.groups.values() for g in groups.values() if g.id != group_id]
-        referenced = any(
-            rule.source_group and rule.source_group.get("GroupId") == group_id
-            for g in others
-            for rule in (*g.ingress_rules, *g.egress_rules)
-        )
-        if group_id and (used or referenced):
-            raise AwsError("DependencyViolation", f"resource {group_id} has a dependent object")
-        return call.forward()
-
     # NAT gateways
 
     def CreateNatGateway(self, call: Call) -> Any:
@@ -160,36 +131,11 @@ class Ec2:
         body = response.body.replace(b"<state>available</state>", b"<state>pending</state>")
         return Response(response.status, response.headers, body)
 
-    def DeleteNatGateway(self, call: Call) -> Any:
-        nat_id = call.params.get("NatGatewayId", "")
-        nat = backends.ec2(*call.place).nat_gateways.get(nat_id)
-        if nat is None or nat.state == "deleted":
-            raise AwsError("NatGatewayNotFound", f"The Nat Gateway {nat_id} was not found")
-        if nat.state != "deleting":
-            nat.state = "deleting"
-            self.world.changed("ec2")
-            self.world.clock.schedule(
-                timings.NAT_DELETE, "ec2.nat-deleted", account=call.account, region=call.region, nat=nat_id
-            )
-        return {"NatGatewayId": nat_id}
-
     def _nat_available(self, account: str, region: str, nat: str) -> None:
         gateway = backends.ec2(account, region).nat_gateways.get(nat)
         if gateway is not None and gateway.state == "pending":
             gateway.state = "available"
             self.world.changed("ec2")
-
-    def _nat_deleted(self, account: str, region: str, nat: str) -> None:
-        backend = backends.ec2(account, region)
-        gateway = backend.nat_gateways.get(nat)
-        if gateway is None:
-            return
-        gateway.state = "deleted"
-        backend.enis.pop(gateway._eni.id, None)
-        for address in backend.addresses:
-            if address.eni is not None and address.eni.id == gateway._eni.id:
-                address.eni = address.association_id = None
-        self.world.changed("ec2")
 
     # VPC endpoints
 
@@ -201,22 +147,38 @@ class Ec2:
             endpoint.vpc_endpoint_type = endpoint.vpc_endpoint_type or "Gateway"
         return response
 
-    def DeleteVpcEndpoints(self, call: Call) -> Any:
-        backend, failed = backends.ec2(*call.place), []
-        for endpoint_id in call.params.get("VpcEndpointIds") or []:
-            endpoint = backend.vpc_end_points.pop(endpoint_id, None)
-            if endpoint is None:
-                message = f"The Vpc Endpoint Id '{endpoint_id}' does not exist"
-                error = {"Code": "InvalidVpcEndpoint.NotFound", "Message": message}
-                failed.append({"ResourceId": endpoint_id, "Error": error})
-                continue
-            for eni_id in endpoint.network_interface_ids or []:
-                backend.enis.pop(eni_id, None)
-            for table in backend.route_tables.values():
-                for route in [r for r in table.routes if _leads_to(r, endpoint_id)]:
-                    table._routes.pop(route.id, None)
-        self.world.changed("ec2")
-        return {"Unsuccessful": failed}
+    # What is described
+
+    def DescribeNetworkInterfaces(self, call: Call) -> Any:
+        interfaces.settle(call.place)
+        return call.forward()
+
+    def DescribeNatGateways(self, call: Call) -> Any:
+        """moto ignores ids that do not exist, and filters of tag keys."""
+        for nat_id in call.params.get("NatGatewayIds") or []:
+            if nat_id not in backends.ec2(*call.place).nat_gateways:
+                raise AwsError("NatGatewayNotFound", f"NatGateway {nat_id} was not found")
+        wanted = [f for f in call.params.get("Filter") or [] if f["Name"] == "tag-key"]
+        if not wanted:
+            return call.forward()
+        gateways = backends.ec2(*call.place).nat_gateways
+        others = {
+            i: gateways.pop(i)
+            for i, gateway in list(gateways.items())
+            if not all({t["key"] for t in gateway.get_tags()} & set(f["Values"]) for f in wanted)
+        }
+        try:
+            return call.forward()
+        finally:
+            gateways.update(others)
+
+    def DescribeCapacityReservations(self, call: Call) -> Any:
+        """There are none: capacity is what the knobs and training plans say."""
+        if asked := call.params.get("CapacityReservationIds"):
+            raise AwsError(
+                "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{asked[0]}' does not exist"
+            )
+        return {"CapacityReservations": []}
 
     # Instance types
 
@@ -240,11 +202,6 @@ class Ec2:
 
 def _subnet_ids(place: Place) -> set[str]:
     return {i for subnets in backends.ec2(*place).subnets.values() for i in subnets}
-
-
-def _leads_to(route: Any, endpoint_id: str) -> bool:
-    gateway = getattr(route, "gateway", None)
-    return getattr(gateway, "id", None) == endpoint_id
 
 
 def _matches(instance_type: dict[str, Any], name: str, patterns: list[str]) -> bool:

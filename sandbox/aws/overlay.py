@@ -31,6 +31,8 @@ from sandbox.faults import Faults, Rule
 from sandbox.ledger import Ledger
 
 NOT_IMPLEMENTED = "SandboxNotImplemented"
+PATIENCE = 0.2
+"""A request waits for so many seconds for what is due before it; a thousand nodes that join take longer."""
 VIRTUAL_HOST = re.compile(r"^(?P<bucket>[a-z0-9][a-z0-9.-]+)\.(?P<host>localhost(:\d+)?)$")
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,7 @@ class Overlay:
             return self.admin(environ, start_response)
         raw = _body(environ)
         _to_path_style(environ)
-        self.clock.run_due()
+        self.clock.run_due(PATIENCE)
         wire = protocol.read(environ, raw)
         request_id = str(uuid.uuid4())
         try:

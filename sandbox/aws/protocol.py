@@ -28,6 +28,7 @@ SIGNING_NAMES = {
     "monitoring": "cloudwatch",
     "elasticloadbalancing": "elbv2",
     "states": "stepfunctions",
+    "tagging": "resourcegroupstaggingapi",
 }
 """Services whose name in a signature differs from botocore's name for them."""
 SCOPE = re.compile(r"Credential=([^/,]+)/\d+/([^/]+)/([^/]+)/aws4_request")

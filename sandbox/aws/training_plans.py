@@ -1,6 +1,8 @@
-"""SageMaker training plans: offerings, purchases, and reserved capacity that becomes active and expires.
+"""SageMaker training plans: offerings, purchases, extensions, and reserved capacity that becomes active and expires.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/reserve-capacity-with-training-plans.html. Prices are invented.
+UNVERIFIED: that an extension starts where the plan ends, that its offering can be bought again, and the wording of what
+is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class TrainingPlans(Base):
 
     def SearchTrainingPlanOfferings(self, call: Call) -> Any:
         p = call.params
-        if p.get("UltraServerType") or p.get("TrainingPlanArn") or not p.get("InstanceType"):
+        if p.get("TrainingPlanArn"):
+            return {"TrainingPlanOfferings": [], "TrainingPlanExtensionOfferings": self._extensions(call)}
+        if p.get("UltraServerType") or not p.get("InstanceType"):
             return {"TrainingPlanOfferings": []}
         instance_type, count = p["InstanceType"], p.get("InstanceCount") or 1
         hours = p.get("DurationHours") or DEFAULT_HOURS
@@ -71,7 +75,7 @@ class TrainingPlans(Base):
         name, offering = p["TrainingPlanName"], self.state.offerings.get(p["TrainingPlanOfferingId"])
         if name in self.state.plans.get(call.place, {}):
             raise AwsError("ResourceInUse", f"Training plan with name {name} already exists.")
-        if offering is None or offering["Place"] != call.place:
+        if offering is None or offering.get("Place") != call.place:
             raise AwsError("ResourceNotFound", f"Training plan offering {p['TrainingPlanOfferingId']} not found.")
         plan = self.make_plan(
             call.place,
@@ -98,6 +102,81 @@ class TrainingPlans(Base):
                     "AvailableSpareInstanceCount": 0,
                 }
         raise AwsError("ResourceNotFound", f"Training plan {wanted} not found.")
+
+    def ExtendTrainingPlan(self, call: Call) -> Any:
+        """A purchase without a token: whoever repeats it buys again."""
+        identifier = call.params["TrainingPlanExtensionOfferingId"]
+        offering = self.state.offerings.get(identifier)
+        plan = self.plan(call.place, offering.get("Plan", "")) if offering else None
+        if offering is None or plan is None:
+            raise AwsError("ResourceNotFound", f"Training plan extension offering {identifier} not found.")
+        if plan.status in ("Expired", "Failed"):
+            raise AwsError("ValidationException", f"Training plan {plan.arn} is in {plan.status} status.")
+        start, plan.end = plan.end, plan.end + timedelta(hours=offering["Hours"])
+        plan.extensions.append(
+            {
+                "TrainingPlanExtensionOfferingId": identifier,
+                "ExtendedAt": self.world.now(),
+                "StartDate": start,
+                "EndDate": plan.end,
+                "PaymentStatus": "Succeeded",
+                "AvailabilityZone": plan.zone,
+                "AvailabilityZoneId": plan.zone_id,
+                "DurationHours": offering["Hours"],
+                "UpfrontFee": offering["Fee"],
+                "CurrencyCode": "USD",
+            }
+        )
+        self._expect_end(call.place, plan)
+        return {"TrainingPlanExtensions": self._history(plan)}
+
+    def DescribeTrainingPlanExtensionHistory(self, call: Call) -> Any:
+        p = call.params
+        plan = self.plan(call.place, p["TrainingPlanArn"])
+        if plan is None:
+            raise AwsError("ResourceNotFound", f"Training plan {p['TrainingPlanArn']} not found.")
+        page, token = paginate(self._history(plan), p.get("NextToken"), p.get("MaxResults") or 100)
+        return {"TrainingPlanExtensions": page, "NextToken": token}
+
+    def DescribeReservedCapacity(self, call: Call) -> Any:
+        wanted = call.params["ReservedCapacityArn"]
+        for plan in self.state.plans.get(call.place, {}).values():
+            if plan.capacity_arn == wanted:
+                in_use = self.plan_in_use(plan.arn)
+                counts = {"AvailableInstanceCount": plan.count - in_use, "InUseInstanceCount": in_use}
+                summary: dict[str, Any] = self._plan_shape(plan)["ReservedCapacitySummaries"][0]
+                return {k: v for k, v in summary.items() if k != "AvailabilityZoneId"} | counts
+        raise AwsError("ResourceNotFound", f"Reserved capacity {wanted} not found.")
+
+    def _extensions(self, call: Call) -> list[dict[str, Any]]:
+        """Offerings to extend a plan: a day, or as long as was asked for."""
+        plan, hours = self.plan(call.place, call.params["TrainingPlanArn"]), call.params.get("DurationHours")
+        if plan is None or plan.status in ("Expired", "Failed"):
+            return []
+        identifier, hours = f"tpeo-{alphanumeric(24)}", hours or DEFAULT_HOURS
+        fee = f"{HOURLY.get(plan.instance_type, DEFAULT_HOURLY) * plan.count * hours:.2f}"
+        self.state.offerings[identifier] = {"Plan": plan.arn, "Hours": hours, "Fee": fee}
+        return [
+            {
+                "TrainingPlanExtensionOfferingId": identifier,
+                "AvailabilityZone": plan.zone,
+                "StartDate": plan.end,
+                "EndDate": plan.end + timedelta(hours=hours),
+                "DurationHours": hours,
+                "UpfrontFee": fee,
+                "CurrencyCode": "USD",
+            }
+        ]
+
+    def _history(self, plan: Plan) -> list[dict[str, Any]]:
+        now = self.world.now()
+
+        def status(extension: dict[str, Any]) -> str:
+            if extension["StartDate"] > now:
+                return "Scheduled"
+            return "Active" if extension["EndDate"] > now else "Expired"
+
+        return [{**extension, "Status": status(extension)} for extension in plan.extensions]
 
     def ListTrainingPlans(self, call: Call) -> Any:
         p = call.params
@@ -150,8 +229,12 @@ class TrainingPlans(Base):
             plan.status = "Scheduled" if plan.start > now else "Pending"
             self.world.clock.schedule(wait, "plans.active", **payload)
         if status in ("", "Active", "Scheduled", "Pending"):
-            self.world.clock.schedule(max(0.0, (plan.end - now).total_seconds()), "plans.expired", **payload)
+            self._expect_end(place, plan)
         return plan
+
+    def _expect_end(self, place: Place, plan: Plan) -> None:
+        left = max(0.0, (plan.end - self.world.now()).total_seconds())
+        self.world.clock.schedule(left, "plans.expired", account=place[0], region=place[1], name=plan.name)
 
     def _on_plan_active(self, account: str, region: str, name: str) -> None:
         plan = self.state.plans.get((account, region), {}).get(name)
@@ -161,7 +244,8 @@ class TrainingPlans(Base):
     def _on_plan_expired(self, account: str, region: str, name: str) -> None:
         """Reserved capacity ends, and HyperPod takes the instances away."""
         plan = self.state.plans.get((account, region), {}).get(name)
-        if plan is None or plan.status in ("Expired", "Failed"):
+        # A second of grace: times of plans are rounded on their way through the clock.
+        if plan is None or plan.status in ("Expired", "Failed") or plan.end > self.world.now() + timedelta(seconds=1):
             return
         plan.status = "Expired"
         for cluster in self.state.clusters.get((account, region), {}).values():

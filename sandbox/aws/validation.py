@@ -16,6 +16,9 @@ ERROR_CODES = {
     "eks": "InvalidParameterException",
     "iam": "ValidationError",
     "service-quotas": "IllegalArgumentException",
+    "amp": "ValidationException",
+    "grafana": "ValidationException",
+    "pricing": "InvalidParameterException",
 }
 """The services whose requests are validated, and the code that each answers with."""
 

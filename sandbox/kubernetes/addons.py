@@ -1,64 +1,33 @@
 """EKS add-ons as the objects they put into a cluster.
 
 Names, namespaces and images are those of the real add-ons where these are public; contents are reduced to what a client
-can observe: workloads that run or do not, CSI drivers, custom resource definitions.
+can observe: workloads that run or do not, CSI drivers, custom resource definitions, webhooks that nobody calls.
 https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-from . import manifests
+from . import inferenceoperator, manifests, observability, taskgovernance, trainingoperator
+from .addonparts import REGISTRY, Objects, Requirement, Wanted, api_service, controller, csi, node_agent, service
 from .resources import Json
 
-REGISTRY = "602401143452.dkr.ecr.us-west-2.amazonaws.com"
 ADDON_LABEL = "sandbox/addon"
 
-Objects = Callable[[str], list[Json]]
-"""An add-on's version to its objects."""
+
+def _agent(account: str, daemon_set: str, image: str) -> Objects:
+    return lambda wanted: node_agent(account, daemon_set, image, wanted.version)
 
 
-def _node_agent(name: str, daemon_set: str, image: str, version: str, namespace: str = "kube-system") -> list[Json]:
-    return [
-        manifests.service_account(namespace, daemon_set),
-        manifests.daemon_set(namespace, daemon_set, f"{REGISTRY}/{image}:{version}", version, account=daemon_set),
-    ]
-
-
-def _controller(namespace: str, deployment: str, image: str, version: str, replicas: int = 1) -> list[Json]:
-    own = [] if namespace == "kube-system" else [manifests.namespace(namespace)]
-    return [
-        *own,
-        manifests.service_account(namespace, deployment),
-        manifests.deployment(
-            namespace, deployment, f"{image}:{version}", version, account=deployment, replicas=replicas
-        ),
-    ]
-
-
-def _csi(driver: str, prefix: str, image: str, version: str, attach: bool = False) -> list[Json]:
-    account = f"{prefix}-csi-driver-sa"
-    return [
-        manifests.csi_driver(driver, attach),
-        manifests.service_account("kube-system", account),
-        manifests.daemon_set(
-            "kube-system", f"{prefix}-csi-node", f"{REGISTRY}/{image}:{version}", version, account=account
-        ),
-        manifests.deployment(
-            "kube-system", f"{prefix}-csi-controller", f"{REGISTRY}/{image}:{version}", version, account=account
-        ),
-    ]
-
-
-def _coredns(version: str) -> list[Json]:
-    image = f"{REGISTRY}/eks/coredns:{version}"
+def _coredns(wanted: Wanted) -> list[Json]:
+    image = f"{REGISTRY}/eks/coredns:{wanted.version}"
+    replicas = int(wanted.setting("replicaCount", 2))
     deployment = manifests.deployment(
-        "kube-system", "coredns", image, version, account="coredns", component="dns", replicas=2
+        "kube-system", "coredns", image, wanted.version, account="coredns", component="dns", replicas=replicas
     )
     deployment["spec"]["template"]["metadata"]["labels"]["k8s-app"] = "kube-dns"
-    service = {
+    dns = {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
@@ -68,30 +37,25 @@ def _coredns(version: str) -> list[Json]:
             "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53}],
         },
     }
-    return [manifests.service_account("kube-system", "coredns"), deployment, service]
+    return [manifests.service_account("kube-system", "coredns"), deployment, dns]
 
 
-def _cert_manager(version: str) -> list[Json]:
-    objects = [manifests.namespace("cert-manager")]
+def _cert_manager(wanted: Wanted) -> list[Json]:
+    made = [manifests.namespace("cert-manager")]
     for name, image in (
         ("cert-manager", "controller"),
         ("cert-manager-cainjector", "cainjector"),
         ("cert-manager-webhook", "webhook"),
     ):
-        objects += [
+        image_name = f"{REGISTRY}/eks/cert-manager-{image}:{wanted.version}"
+        made += [
             manifests.service_account("cert-manager", name),
-            manifests.deployment(
-                "cert-manager",
-                name,
-                f"{REGISTRY}/eks/cert-manager-{image}:{version}",
-                version,
-                account=name,
-                component=image,
-            ),
+            manifests.deployment("cert-manager", name, image_name, wanted.version, account=name, component=image),
         ]
     definition = partial(manifests.open_definition, "cert-manager.io", versions=("v1",))
     return [
-        *objects,
+        *made,
+        service("cert-manager", "cert-manager-webhook", {"app": "cert-manager-webhook"}),
         definition("Certificate", "certificates", short_names=("cert", "certs")),
         definition("CertificateRequest", "certificaterequests", short_names=("cr", "crs")),
         definition("Issuer", "issuers"),
@@ -99,131 +63,78 @@ def _cert_manager(version: str) -> list[Json]:
     ]
 
 
-_OPEN: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
-# An approximation: the operator's definition is not public. Fields are those of the operator's documentation,
-# https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-eks-operator-usage.html
-_TRAINING_JOB: Json = {
-    "type": "object",
-    "properties": {
-        "spec": {
-            "type": "object",
-            "required": ["replicaSpecs"],
-            "properties": {
-                "nprocPerNode": {"type": "string", "default": "auto"},
-                "elasticPolicy": _OPEN,
-                "runPolicy": {
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": True,
-                    "properties": {
-                        "cleanPodPolicy": {"type": "string", "enum": ["All", "OnlyComplete", "None"], "default": "All"},
-                        "jobMaxRetryCount": {"type": "integer", "minimum": 0},
-                        "suspend": {"type": "boolean"},
-                        "ttlSecondsAfterFinished": {"type": "integer", "default": 0},
-                        "activeDeadlineSeconds": {"type": "integer"},
-                        "startupDeadlineSeconds": {"type": "integer"},
-                        "faultDeadlineSeconds": {"type": "integer"},
-                        "workloadMode": {"type": "string"},
-                        "restartPolicy": _OPEN,
-                        "logMonitoringConfiguration": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "required": ["name", "logPattern"],
-                                "x-kubernetes-preserve-unknown-fields": True,
-                                "properties": {"name": {"type": "string"}, "logPattern": {"type": "string"}},
-                            },
-                        },
-                    },
-                },
-                "replicaSpecs": {
-                    "type": "array",
-                    "minItems": 1,
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["name"],
-                    "items": {
-                        "type": "object",
-                        "required": ["name", "template"],
-                        "properties": {
-                            "name": {"type": "string"},
-                            "replicas": {"type": "integer", "minimum": 0, "default": 0},
-                            "maxReplicas": {"type": "integer"},
-                            "spares": {"type": "integer", "default": 0},
-                            "template": _OPEN,
-                        },
-                    },
-                },
-            },
-        },
-        "status": _OPEN,
-    },
-}
-
-
-def _training_operator(version: str) -> list[Json]:
-    image = "amazon/hyperpod-training-operator"
+def _metrics_server(wanted: Wanted) -> list[Json]:
+    image, replicas = f"{REGISTRY}/eks/metrics-server", int(wanted.setting("replicas", 2))
     return [
-        *_controller("aws-hyperpod", "hyperpod-training-operator-controller-manager", image, version),
-        manifests.open_definition(
-            "sagemaker.amazonaws.com",
-            "HyperPodPyTorchJob",
-            "hyperpodpytorchjobs",
-            ("v1",),
-            schema=_TRAINING_JOB,
-            columns=({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},),
-        ),
+        *controller("kube-system", "metrics-server", image, wanted.version, replicas=replicas),
+        service("kube-system", "metrics-server", {"app": "metrics-server"}),
+        api_service("v1beta1.metrics.k8s.io", "kube-system", "metrics-server"),
     ]
 
 
-def _inference_operator(version: str) -> list[Json]:
-    definition = partial(manifests.open_definition, "inference.sagemaker.aws.amazon.com", versions=("v1", "v1alpha1"))
-    return [
-        *_controller(
-            "hyperpod-inference-system",
-            "hyperpod-inference-controller-manager",
-            "amazon/hyperpod-inference-operator",
-            version,
-        ),
-        definition("InferenceEndpointConfig", "inferenceendpointconfigs"),
-        definition("JumpStartModel", "jumpstartmodels"),
-        definition("SageMakerEndpointRegistration", "sagemakerendpointregistrations"),
-    ]
+def _ebs(wanted: Wanted) -> list[Json]:
+    made = csi("ebs.csi.aws.com", "ebs", "eks/ebs-csi-driver", wanted.version, attach=True)
+    if wanted.setting("defaultStorageClass.enabled"):
+        made.append(
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {
+                    "name": "ebs-csi-default-sc",
+                    "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+                },
+                "provisioner": "ebs.csi.aws.com",
+                "volumeBindingMode": "WaitForFirstConsumer",
+                "allowVolumeExpansion": True,
+            }
+        )
+    return made
+
+
+def _fsx(wanted: Wanted) -> list[Json]:
+    return csi("fsx.csi.aws.com", "fsx", "eks/aws-fsx-csi-driver", wanted.version)
+
+
+def _efs(wanted: Wanted) -> list[Json]:
+    return csi("efs.csi.aws.com", "efs", "eks/aws-efs-csi-driver", wanted.version)
+
+
+def _s3(wanted: Wanted) -> list[Json]:
+    return csi("s3.csi.aws.com", "s3", "eks/aws-s3-csi-driver", wanted.version, account="s3-csi-driver-sa", replicas=1)
 
 
 CATALOG: dict[str, Objects] = {
-    "vpc-cni": lambda v: _node_agent("vpc-cni", "aws-node", "amazon-k8s-cni", v),
-    "kube-proxy": lambda v: _node_agent("kube-proxy", "kube-proxy", "eks/kube-proxy", v),
+    "vpc-cni": _agent("vpc-cni", "aws-node", "amazon-k8s-cni"),
+    "kube-proxy": _agent("kube-proxy", "kube-proxy", "eks/kube-proxy"),
     "coredns": _coredns,
-    "eks-pod-identity-agent": lambda v: _node_agent(
-        "eks-pod-identity-agent", "eks-pod-identity-agent", "eks/eks-pod-identity-agent", v
-    ),
-    "eks-node-monitoring-agent": lambda v: _node_agent(
-        "eks-node-monitoring-agent", "eks-node-monitoring-agent", "eks/eks-node-monitoring-agent", v
+    "eks-pod-identity-agent": _agent("eks-pod-identity-agent", "eks-pod-identity-agent", "eks/eks-pod-identity-agent"),
+    "eks-node-monitoring-agent": _agent(
+        "eks-node-monitoring-agent", "eks-node-monitoring-agent", "eks/eks-node-monitoring-agent"
     ),
     "cert-manager": _cert_manager,
-    "aws-mountpoint-s3-csi-driver": lambda v: _csi("s3.csi.aws.com", "s3", "eks/aws-s3-csi-driver", v),
-    "aws-fsx-csi-driver": lambda v: _csi("fsx.csi.aws.com", "fsx", "eks/aws-fsx-csi-driver", v),
-    "aws-efs-csi-driver": lambda v: _csi("efs.csi.aws.com", "efs", "eks/aws-efs-csi-driver", v),
-    "aws-ebs-csi-driver": lambda v: _csi("ebs.csi.aws.com", "ebs", "eks/aws-ebs-csi-driver", v, attach=True),
-    "metrics-server": lambda v: _controller("kube-system", "metrics-server", f"{REGISTRY}/eks/metrics-server", v, 2),
-    "amazon-sagemaker-hyperpod-training-operator": _training_operator,
-    "amazon-sagemaker-hyperpod-inference": _inference_operator,
-    "amazon-sagemaker-hyperpod-taskgovernance": lambda v: _controller(
-        "kueue-system", "kueue-controller-manager", "amazon/kueue", v
-    ),
-    "amazon-sagemaker-hyperpod-observability": lambda v: _controller(
-        "hyperpod-observability", "hyperpod-observability-central-collector", "amazon/hyperpod-observability", v
-    ),
-    "amazon-cloudwatch-observability": lambda v: _controller(
-        "amazon-cloudwatch", "amazon-cloudwatch-observability-controller-manager", "amazon/cloudwatch-agent-operator", v
-    ),
+    "metrics-server": _metrics_server,
+    "aws-mountpoint-s3-csi-driver": _s3,
+    "aws-fsx-csi-driver": _fsx,
+    "aws-efs-csi-driver": _efs,
+    "aws-ebs-csi-driver": _ebs,
+    "amazon-sagemaker-hyperpod-training-operator": trainingoperator.objects,
+    "amazon-sagemaker-hyperpod-inference": inferenceoperator.objects,
+    "amazon-sagemaker-hyperpod-taskgovernance": taskgovernance.objects,
+    "amazon-sagemaker-hyperpod-observability": observability.hyperpod,
+    "amazon-cloudwatch-observability": observability.cloudwatch,
+}
+
+REQUIREMENTS: dict[str, tuple[Requirement, ...]] = {
+    "amazon-sagemaker-hyperpod-training-operator": trainingoperator.REQUIRES,
+    "amazon-sagemaker-hyperpod-inference": inferenceoperator.REQUIRES,
+    "amazon-sagemaker-hyperpod-observability": observability.REQUIRES,
 }
 
 
-def objects(name: str, version: str) -> list[Json]:
+def objects(name: str, wanted: Wanted) -> list[Json]:
     """What an add-on consists of, marked as its own. An unknown one is a deployment in a namespace of its name."""
-    build = CATALOG.get(name) or (lambda v: _controller(name, f"{name}-controller", f"amazon/{name}", v))
-    found = build(version)
+    build = CATALOG.get(name) or (lambda w: controller(name, f"{name}-controller", f"amazon/{name}", w.version))
+    found = build(wanted)
     for obj in found:
         if obj["kind"] != "Namespace":
             obj["metadata"].setdefault("labels", {})[ADDON_LABEL] = name

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.clock import Clock
+from sandbox.cloud import Cloud
 from sandbox.dataplane import AccessEntry, ClusterFacts
 
 from . import custom, ekstokens
@@ -39,14 +40,17 @@ class Cluster:
         facts: ClusterFacts | None = None,
         credentials: Mapping[str, Credential] | None = None,
         root_certificate: str = "",
+        cloud: Cloud | None = None,
     ) -> None:
         self.identifier = identifier
         self.clock = clock
         self.facts = facts
+        self.cloud = cloud
         self.credentials = credentials or {}
         self.entries: dict[str, AccessEntry] = {}
         self.addons: dict[str, str] = {}
         """Version by name of the add-ons that were installed."""
+        self.addon_configurations: dict[str, Json] = {}
         self.nodes: dict[str, Json] = {}
         """What the data plane told about each node, as JSON."""
         self.store = Store()
@@ -208,6 +212,7 @@ class Cluster:
                 "facts": vars(self.facts) if self.facts else None,
                 "entries": [{**vars(entry), "groups": list(entry.groups)} for entry in self.entries.values()],
                 "addons": dict(self.addons),
+                "addon_configurations": self.addon_configurations,
                 "nodes": self.nodes,
                 "logs": self.logs.dump(),
                 "store": self.store.dump(),
@@ -218,6 +223,7 @@ class Cluster:
         with self.store.lock:
             self.set_access([AccessEntry(**{**e, "groups": tuple(e["groups"])}) for e in dumped["entries"]])
             self.addons, self.nodes = dict(dumped["addons"]), dict(dumped["nodes"])
+            self.addon_configurations = dumped.get("addon_configurations", {})
             self.logs.load(dumped["logs"])
             self.store.load(dumped["store"])
             for definition in self.store.objects(

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from sandbox.clock import Clock
+from sandbox.cloud import Cloud
 from sandbox.dataplane import ClusterFacts
 
 from .cluster import Cluster
@@ -28,6 +29,8 @@ class ClusterSet:
     def __init__(self, clock: Clock, credentials: Mapping[str, Credential], root_certificate: str = "") -> None:
         self.clock = clock
         self.by_id: dict[str, Cluster] = {}
+        self.cloud: Cloud | None = None
+        """AWS behind the clusters that are added from now on."""
         self._credentials = credentials
         self._root_certificate = root_certificate
         manager.listen(clock, self.by_id)
@@ -41,7 +44,12 @@ class ClusterSet:
 
     def _new(self, name: str, facts: ClusterFacts | None) -> Cluster:
         return Cluster(
-            name, self.clock, facts=facts, credentials=self._credentials, root_certificate=self._root_certificate
+            name,
+            self.clock,
+            facts=facts,
+            credentials=self._credentials,
+            root_certificate=self._root_certificate,
+            cloud=self.cloud,
         )
 
     def add(self, name: str, facts: ClusterFacts | None = None) -> Cluster:

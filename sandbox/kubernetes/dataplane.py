@@ -11,25 +11,20 @@ from typing import Any
 from sandbox import credentials as known
 from sandbox.admin import Admin
 from sandbox.clock import Clock
-from sandbox.dataplane import AccessEntry, AddonHealth, ClusterFacts, Endpoint, NodeFacts
+from sandbox.dataplane import AccessEntry, AddonHealth, AddonSettings, ClusterFacts, Endpoint, NodeFacts
 from sandbox.faults import Faults
 from sandbox.ledger import Ledger
 from sandbox.state import State
 
-from . import addons, adminroutes, certificates
+from . import adminroutes, certificates, eviction, installation
 from .asgi import Application
 from .cluster import Cluster
 from .clusterset import PREFIX, ClusterSet, identifier
-from .controllers.nodes import node_info
 from .ekstokens import Credential
 from .listener import Listener
-from .objects import clone, dig
-from .resources import Json, ResourceType
-
-_REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
-_ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-_PODS_PER_NODE = 110
+from .nodeobjects import node_object
+from .objects import clone, dig, is_true
+from .resources import Json
 
 
 def sandbox_credentials() -> dict[str, Credential]:
@@ -157,7 +152,7 @@ class KubernetesDataPlane:
         with cluster.store.lock:
             before = cluster.nodes.get(node.name)
             cluster.nodes[node.name] = facts
-            wanted = _node(node, cluster.git_version)
+            wanted = node_object(node, cluster.git_version)
             found = cluster.store.get(kind, None, node.name)
             if found is None:
                 cluster.registry.create(kind, None, wanted)
@@ -179,87 +174,44 @@ class KubernetesDataPlane:
                 cluster.registry.purge(kind, clone(found))
         self._touch()
 
-    def install_addon(self, arn: str, name: str, version: str) -> None:
-        """Put an add-on's objects into the cluster, or bring them to another version."""
-        cluster = self._required(arn)
-        with cluster.store.lock:
-            cluster.addons[name] = version
-            for obj in addons.objects(name, version):
-                kind = _kind_of(cluster, obj)
-                meta = obj["metadata"]
-                found = cluster.store.get(kind, meta.get("namespace"), meta["name"])
-                if found is None:
-                    cluster.registry.create(kind, meta.get("namespace"), obj)
-                elif "spec" in obj and kind.plural in ("daemonsets", "deployments"):
-                    _update_images(cluster, kind, found, obj)
-        self._touch()
-
-    def remove_addon(self, arn: str, name: str) -> None:
-        """Take away what the add-on put in; namespaces and definitions stay, as they do with EKS."""
+    def node_ready(self, arn: str, name: str) -> bool:
+        """Whether a node is there and its Ready condition true."""
         cluster = self._cluster(arn)
-        if cluster is None:
-            return
-        with cluster.store.lock:
-            version = cluster.addons.pop(name, None)
-            for obj in addons.objects(name, version or "v1"):
-                if obj["kind"] in ("Namespace", "CustomResourceDefinition"):
-                    continue
-                kind, meta = _kind_of(cluster, obj), obj["metadata"]
-                found = cluster.store.get(kind, meta.get("namespace"), meta["name"])
-                if found is not None and (found["metadata"].get("labels") or {}).get(addons.ADDON_LABEL) == name:
-                    cluster.registry.delete(kind, found, {"propagationPolicy": "Background"})
+        found = cluster.store.get(cluster.registry.type("nodes"), None, name) if cluster else None
+        return found is not None and is_true(found, "Ready")
+
+    def drain_node(self, arn: str, name: str) -> int:
+        """Cordon a node and evict what its disruption budgets let go; how many pods are left."""
+        cluster = self._cluster(arn)
+        left = eviction.drain(cluster, name) if cluster else 0
         self._touch()
+        return left
+
+    def uncordon_node(self, arn: str, name: str) -> None:
+        if cluster := self._cluster(arn):
+            with cluster.store.lock:
+                eviction.cordon(cluster, name, False)
+            self._touch()
+
+    def install_addon(
+        self, arn: str, name: str, version: str, settings: AddonSettings | None = None
+    ) -> tuple[str, ...]:
+        """Put an add-on's objects into the cluster; what of others' is in the way."""
+        conflicts = installation.install(self._required(arn), name, version, settings or AddonSettings())
+        self._touch()
+        return conflicts
+
+    def remove_addon(self, arn: str, name: str, preserve: bool = False) -> None:
+        """Take away what the add-on put in; namespaces and definitions stay, as they do with EKS."""
+        if cluster := self._cluster(arn):
+            installation.remove(cluster, name, preserve)
+            self._touch()
 
     def addon_health(self, arn: str, name: str) -> AddonHealth:
-        """From the add-on's workloads: https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html"""
         cluster = self._cluster(arn)
-        if cluster is None or name not in cluster.addons:
-            return AddonHealth(False, (("K8sResourceNotFound", f"the add-on {name} is not installed"),))
-        issues = []
-        with cluster.store.lock:
-            for obj in addons.objects(name, cluster.addons[name]):
-                if obj["kind"] in ("DaemonSet", "Deployment"):
-                    found = cluster.store.get(
-                        _kind_of(cluster, obj), obj["metadata"].get("namespace"), obj["metadata"]["name"]
-                    )
-                    if issue := _workload_issue(obj, found):
-                        issues.append(issue)
-        return AddonHealth(not issues, tuple(issues))
-
-
-def _kind_of(cluster: Cluster, obj: Json) -> ResourceType:
-    group, _, version = obj["apiVersion"].rpartition("/")
-    for kind in cluster.store.types():
-        if (kind.group, kind.version, kind.kind) == (group, version, obj["kind"]):
-            return kind
-    raise KeyError(f"{obj['apiVersion']} {obj['kind']} is not served")
-
-
-def _workload_issue(obj: Json, found: Json | None) -> tuple[str, str] | None:
-    kind, name = obj["kind"], obj["metadata"]["name"]
-    if found is None:
-        return "K8sResourceNotFound", f"The {kind.lower()} {name} was not found"
-    generation = found["metadata"].get("generation")
-    if kind == "DaemonSet":
-        wanted, ready = dig(found, "status.desiredNumberScheduled", 0), dig(found, "status.numberReady", 0)
-        updated = dig(found, "status.updatedNumberScheduled", 0)
-    else:
-        wanted, ready = dig(found, "spec.replicas", 1), dig(found, "status.availableReplicas", 0)
-        updated = dig(found, "status.updatedReplicas", 0)
-    if dig(found, "status.observedGeneration") != generation or ready < wanted or updated < wanted:
-        message = f"The add-on is unhealthy because the {kind.lower()} {name} has {ready} of {wanted} replicas ready"
-        return "InsufficientNumberOfReplicas", message
-    return None
-
-
-def _update_images(cluster: Cluster, kind: ResourceType, found: Json, wanted: Json) -> None:
-    def mutate(obj: Json) -> None:
-        obj["metadata"].setdefault("labels", {}).update(wanted["metadata"]["labels"])
-        containers = obj["spec"]["template"]["spec"]["containers"]
-        for container, new in zip(containers, wanted["spec"]["template"]["spec"]["containers"], strict=False):
-            container["image"] = new["image"]
-
-    cluster.registry.modify(kind, found["metadata"]["namespace"], found["metadata"]["name"], mutate)
+        if cluster is None:
+            return AddonHealth(False, (("ClusterUnreachable", f"there is no cluster {arn}"),))
+        return installation.health(cluster, name)
 
 
 def _amend(obj: Json, wanted: Json, before: Json | None) -> None:
@@ -271,51 +223,3 @@ def _amend(obj: Json, wanted: Json, before: Json | None) -> None:
     ours = {taint[0] for taint in (before or {}).get("taints", [])}
     kept = [taint for taint in dig(obj, "spec.taints", []) if taint["key"] not in ours]
     obj["spec"]["taints"] = [*kept, *wanted["spec"].get("taints", [])]
-
-
-def _node(node: NodeFacts, version: str) -> Json:
-    labels = {
-        "kubernetes.io/hostname": node.name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": node.architecture,
-        "beta.kubernetes.io/os": "linux",
-        "beta.kubernetes.io/arch": node.architecture,
-        "topology.k8s.aws/zone-id": node.zone_id,
-        **dict.fromkeys(_REGION_LABELS, node.region),
-        **dict.fromkeys(_ZONE_LABELS, node.zone),
-        **dict.fromkeys(_TYPE_LABELS, node.instance_type),
-        **node.labels,
-    }
-    spec: Json = {"providerID": f"aws:///{node.zone}/sagemaker/cluster/hyperpod-{node.instance_id}"}
-    if node.taints:
-        spec["taints"] = [{"key": key, "value": value, "effect": effect} for key, value, effect in node.taints]
-    # What the kubelet keeps for itself and for the system.
-    reserved_memory = min(node.memory_mib // 20, 8192) + 100
-    capacity = {
-        "cpu": str(node.vcpus),
-        "memory": f"{node.memory_mib * 1024}Ki",
-        "pods": str(_PODS_PER_NODE),
-        "ephemeral-storage": f"{node.disk_gib * 1024 * 1024}Ki",
-        "hugepages-2Mi": "0",
-        "hugepages-1Gi": "0",
-    }
-    allocatable = {
-        **capacity,
-        "cpu": f"{node.vcpus * 1000 - 110}m",
-        "memory": f"{(node.memory_mib - reserved_memory) * 1024}Ki",
-    }
-    return {
-        "metadata": {"name": node.name, "labels": labels, "annotations": {"node.alpha.kubernetes.io/ttl": "0"}},
-        "spec": spec,
-        "status": {
-            "capacity": capacity,
-            "allocatable": allocatable,
-            "addresses": [
-                {"type": "InternalIP", "address": node.internal_ip},
-                {"type": "Hostname", "address": node.name},
-                {"type": "InternalDNS", "address": node.name},
-            ],
-            "nodeInfo": node_info(version, node.name, node.architecture),
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-        },
-    }

@@ -18,6 +18,8 @@ StorageKey = tuple[str, str]
 ObjectKey = tuple[str, str]
 """(namespace or "", name)"""
 
+PODS: StorageKey = ("", "pods")
+
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
@@ -46,6 +48,10 @@ def object_key(obj: Json) -> ObjectKey:
     return meta.get("namespace") or "", meta["name"]
 
 
+def _place(pod: Json) -> str:
+    return (pod.get("spec") or {}).get("nodeName") or ""
+
+
 class Store:
     """All objects of a cluster by kind, with one revision counter."""
 
@@ -60,6 +66,7 @@ class Store:
         self._objects: dict[StorageKey, dict[ObjectKey, Json]] = {}
         self._by_uid: dict[str, tuple[StorageKey, ObjectKey]] = {}
         self._dependents: dict[str, set[str]] = {}
+        self._on_node: dict[str, dict[ObjectKey, None]] = {}
         self._history: deque[Change] = deque(maxlen=history)
         self._subscriptions: dict[StorageKey, set[Subscription]] = {}
         self.listeners: list[Callable[[Change], None]] = []
@@ -94,6 +101,11 @@ class Store:
         found = (self.by_uid(dependent) for dependent in list(self._dependents.get(uid, ())))
         return [obj for obj in found if obj is not None]
 
+    def pods_on(self, node: str) -> list[Json]:
+        """The pods of a node; of the empty name those that are not placed."""
+        pods = self._objects.get(PODS) or {}
+        return [pods[key] for key in self._on_node.get(node, ())]
+
     def in_namespace(self, namespace: str) -> list[tuple[StorageKey, Json]]:
         return [
             (storage_key, obj)
@@ -124,6 +136,8 @@ class Store:
         key = object_key(obj)
         old = self._objects[kind.storage_key].pop(key)
         self._unindex(old)
+        if kind.storage_key == PODS:
+            self._forget_place(key, old)
         last = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.next_revision())}}
         self._record(Change(self.revision, DELETED, kind.storage_key, last, old))
         return last
@@ -135,6 +149,10 @@ class Store:
     def _index(self, storage_key: StorageKey, key: ObjectKey, obj: Json, old: Json | None) -> None:
         uid = obj["metadata"]["uid"]
         self._by_uid[uid] = (storage_key, key)
+        if storage_key == PODS and (old is None or _place(old) != _place(obj)):
+            if old is not None:
+                self._forget_place(key, old)
+            self._on_node.setdefault(_place(obj), {})[key] = None
         before = (old["metadata"].get("ownerReferences") if old else None) or []
         after = obj["metadata"].get("ownerReferences") or []
         if before != after:
@@ -142,6 +160,12 @@ class Store:
                 self._dependents.get(reference["uid"], set()).discard(uid)
             for reference in after:
                 self._dependents.setdefault(reference["uid"], set()).add(uid)
+
+    def _forget_place(self, key: ObjectKey, pod: Json) -> None:
+        held = self._on_node.get(_place(pod), {})
+        held.pop(key, None)
+        if not held:
+            self._on_node.pop(_place(pod), None)
 
     def _unindex(self, obj: Json) -> None:
         uid = obj["metadata"]["uid"]
@@ -207,7 +231,7 @@ class Store:
     def load(self, dumped: Json) -> None:
         """Replace everything. Open watches are dropped, older revisions are compacted."""
         with self.lock:
-            self._objects, self._by_uid, self._dependents = {}, {}, {}
+            self._objects, self._by_uid, self._dependents, self._on_node = {}, {}, {}, {}
             self.custom_types = {}
             for group, plural, objects in dumped["objects"]:
                 for obj in objects:

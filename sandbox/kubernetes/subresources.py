@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from . import errors, patches, selectors
+from . import errors, eviction, patches, selectors
 from .errors import ApiError
-from .objects import clone, dig, is_true, json_path, parse_time, rfc3339
+from .objects import clone, dig, json_path, parse_time, rfc3339
 from .replies import Reply, Stream, object_reply, reply, success, text
 from .requests import Call
 from .resources import Json, ResourceType
@@ -186,53 +186,23 @@ def evict(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | Non
         raise _method_not_allowed()
     pod = cluster.registry.require(kind, namespace, name)
     options = dig(call.body_object, "deleteOptions", {})
-    for budget in cluster.store.objects(cluster.registry.type("poddisruptionbudgets", "policy")).values():
-        if budget["metadata"]["namespace"] != namespace or not dig(budget, "spec.selector"):
-            continue
-        requirements = selectors.from_label_selector(budget["spec"]["selector"])
-        if not selectors.matches_labels(requirements, pod["metadata"].get("labels")):
-            continue
-        if dig(pod, "status.phase") == "Running" and allowed_disruptions(cluster, budget) <= 0:
-            raise ApiError(
-                429,
-                "Cannot evict pod as it would violate the pod's disruption budget.",
-                details={
-                    "causes": [
-                        errors.cause(
-                            "DisruptionBudget",
-                            "",
-                            f"The disruption budget {budget['metadata']['name']} does not allow it",
-                        )
-                    ],
-                    "retryAfterSeconds": 10,
-                },
-                headers={"retry-after": "10"},
-            )
+    budget = eviction.forbidding_budget(cluster, pod)
+    if budget is not None:
+        name = budget["metadata"]["name"]
+        counts = eviction.budget_status(cluster, budget)
+        message = (
+            f"The disruption budget {name} needs {counts['desiredHealthy']} healthy pods and has "
+            f"{counts['currentHealthy']} currently"
+        )
+        raise ApiError(
+            429,
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            details={"causes": [errors.cause("DisruptionBudget", "", message)], "retryAfterSeconds": 10},
+            headers={"retry-after": "10"},
+        )
     dry_run = call.dry_run or "All" in (options.get("dryRun") or [])
     cluster.registry.delete(kind, pod, options, dry_run)
     return success(code=201)
-
-
-def _share(value: Any, total: int) -> int:
-    if isinstance(value, str) and value.endswith("%"):
-        return -(-total * int(value[:-1]) // 100)
-    return int(value)
-
-
-def allowed_disruptions(cluster: Cluster, budget: Json) -> int:
-    requirements = selectors.from_label_selector(budget["spec"]["selector"])
-    pods = [
-        pod
-        for pod in cluster.store.objects(cluster.registry.type("pods")).values()
-        if pod["metadata"]["namespace"] == budget["metadata"]["namespace"]
-        and not pod["metadata"].get("deletionTimestamp")
-        and selectors.matches_labels(requirements, pod["metadata"].get("labels"))
-    ]
-    healthy = sum(is_true(pod, "Ready") for pod in pods)
-    spec = budget["spec"]
-    if spec.get("maxUnavailable") is not None:
-        return healthy - (len(pods) - _share(spec["maxUnavailable"], len(pods)))
-    return healthy - _share(spec.get("minAvailable", 1), len(pods))
 
 
 def bind(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:

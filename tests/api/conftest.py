@@ -195,9 +195,10 @@ def eventually() -> Eventually:
 def make_cluster(temporal: Client, name: Name) -> MakeCluster:
     """Starts the entity of a cluster and gives its tag."""
 
-    async def make(first: str = "known", region: str = "us-west-2", client: Client = temporal) -> str:
+    async def make(first: str = "known", region: str = "us-west-2", client: Client = temporal, **parts: Any) -> str:
         tag, now = name(first), datetime.now(UTC)
-        record = ClusterRecord(tag=tag, region=region, created_by="test", created_at=now, updated_at=now)
+        about = {"tag": tag, "region": region, "created_by": "test", "created_at": now, "updated_at": now}
+        record = ClusterRecord.model_validate({**about, **parts})
         summary = ClusterSummary(tag=tag, region=region, created_by="test", created_at=now, updated_at=now)
         await client.start_workflow(
             "cluster",

@@ -20,15 +20,20 @@ from contracts import visibility
 from contracts.catalogue import AccessSpec, ControlPlaneSpec, VerificationSpec
 from contracts.cluster import ClusterRecord, ClusterSpec, ClusterView
 from contracts.corrections import apply_corrections
-from contracts.decision import Abort, Answer, Approval, Decision, Resolution
+from contracts.decision import Abort, Answer, Approval, Decision, Resolution, Supersede
+from contracts.instance_groups import ScaleInstanceGroupSpec
 from contracts.model import fingerprint
-from contracts.operation import MEMO_PROGRESS, Outcome, Phase, Progress, Stage, StageState, Start
-from contracts.options import CheckCluster, Findings, LookUpOptions, Options
+from contracts.node_views import NodeKind, NodesRead, NodesSummary, NodeView, ReadNodes
+from contracts.operation import MEMO_LABEL, MEMO_PROGRESS, Label, Outcome, Phase, Progress, Stage, StageState, Start
+from contracts.options import LookUpOptions, Options
+from contracts.plans import Action, MakePlan, PlanDraft, PlanFindings, PlannedChange
 from contracts.problem import FieldError, ProblemCode, field_errors, invalid, problem
 from contracts.storage import StorageSpec
 
 OCCUPIED = "10.66.0.0/16"
 SLOW_TO_CHECK = "10.67.0.0/16"
+NODES: dict[str, int] = {}
+"""How many nodes the clusters have: what plans rest on."""
 
 
 def refuse(code: ProblemCode, detail: str) -> ApplicationError:
@@ -261,18 +266,65 @@ class LookUp:
         )
 
 
-@workflow.defn(name="check-cluster")
-class Check:
+@workflow.defn(name="make-plan")
+class MakePlanOf:
+    """What the account says: one block is occupied, one is slow to check; how many nodes there are is a fact; of
+    clusters that are called ``left…`` something is there to delete."""
+
     @workflow.run
-    async def run(self, asked: CheckCluster) -> Findings:
-        if asked.spec.network.vpc_cidr == SLOW_TO_CHECK:
+    async def run(self, asked: MakePlan) -> PlanFindings:
+        block = asked.spec.get("network", {}).get("vpc_cidr")
+        if block == SLOW_TO_CHECK:
             await workflow.wait_condition(lambda: False)
-        if asked.spec.network.vpc_cidr == OCCUPIED:
-            return Findings(errors=[FieldError(field="/network/vpc_cidr", detail="overlaps vpc-1")])
-        return Findings()
+        occupied = [FieldError(field="/network/vpc_cidr", detail="overlaps vpc-1")] if block == OCCUPIED else []
+        facts = {"nodes": NODES.get(asked.record.tag, 0)}
+        left = asked.kind == "delete-cluster" and asked.record.tag.startswith("left")
+        changes = [PlannedChange(action=Action.DELETE, kind="VPC", name="vpc-1")] if left else []
+        return PlanFindings(draft=PlanDraft(changes=changes, blockers=occupied, facts=facts))
+
+
+@workflow.defn(name="scale-instance-group")
+class ScaleInstanceGroup(Engine):
+    @workflow.run
+    async def run(self, start: Start[ScaleInstanceGroupSpec]) -> Outcome:
+        return await self.go(start)
+
+    @workflow.update
+    def supersede(self, wish: Supersede) -> None:
+        spec = ScaleInstanceGroupSpec.model_validate(wish.spec)
+        self.plan_hash = fingerprint(spec)
+        label = workflow.memo_value(MEMO_LABEL, type_hint=Label)
+        workflow.upsert_memo({MEMO_LABEL: label.model_copy(update={"spec_hash": self.plan_hash})})
+        self.detail = f"asked anew by {wish.by}: {spec.count}"
+        self.emit()
+
+
+@workflow.defn(name="read-nodes")
+class ReadNodesOf:
+    """Five nodes, n-1 to n-5, the third of which is sick."""
+
+    @workflow.run
+    async def run(self, asked: ReadNodes) -> NodesRead:
+        every = [
+            NodeView(name=f"n-{number}", kind=NodeKind.HYPERPOD, group="workers", healthy=number != 3)
+            for number in range(1, 6)
+        ]
+        found = [view for view in every if asked.node in (None, view.name) and not (asked.unhealthy and view.healthy)]
+        if not found:
+            raise refuse(ProblemCode.NOT_FOUND, f"no node {asked.node}")
+        rest = [view for view in found if asked.after is None or view.name > asked.after]
+        page = rest[: asked.size]
+        return NodesRead(
+            nodes=page,
+            summary=NodesSummary(nodes=len(every)),
+            matching=len(found),
+            last=page[-1].name if len(rest) > len(page) else None,
+            read_at=workflow.now(),
+        )
 
 
 WORKFLOWS: list[Any] = [
+    ReadNodesOf,
     CreateCluster,
     CreateControlPlane,
     VerifyAccess,
@@ -280,5 +332,6 @@ WORKFLOWS: list[Any] = [
     VerifyCluster,
     Cluster,
     LookUp,
-    Check,
+    MakePlanOf,
+    ScaleInstanceGroup,
 ]

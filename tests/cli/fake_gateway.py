@@ -136,7 +136,7 @@ class Gateway:
         return [each for each in self.asked if each.method == method and each.path.endswith(ending)]
 
     def start(self) -> None:
-        app = Starlette(routes=[Route("/{path:path}", self._serve, methods=["GET", "POST"])])
+        app = Starlette(routes=[Route("/{path:path}", self._serve, methods=["GET", "POST", "PATCH", "DELETE"])])
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -181,6 +181,8 @@ class Gateway:
             case "POST", where if where.startswith(("/clusters", f"/operations/{ID}/")):
                 if where.startswith("/operations"):
                     self.now = min(self.now + 1, len(self.script) - 1)
+                return JSONResponse(document(self.script[self.now]), 202)
+            case "PATCH" | "DELETE", where if where.startswith("/clusters/"):
                 return JSONResponse(document(self.script[self.now]), 202)
         return refused(problem(ProblemCode.NOT_FOUND, f"there is no {path}", remedy="Look elsewhere."))
 

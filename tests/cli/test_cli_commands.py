@@ -74,19 +74,58 @@ def test_wrong_usage_is_2_and_asks_nobody(gateway: Gateway, cli: Cli, arguments:
     assert gateway.asked == []
 
 
+PLAN = {
+    "operation": fake.ID,
+    "valid": False,
+    "region": "us-west-2",
+    "plan": "1790000000.abc",
+    "checked_against_account": True,
+    "changes": [
+        {"action": "create", "kind": "EKS cluster", "name": "eks-cluster-demo", "detail": "Kubernetes 1.34"},
+        {"action": "change", "kind": "instance group", "name": "workers", "before": 1, "after": 3},
+    ],
+    "cost": {
+        "per_hour": None,
+        "known_per_hour": 6.12,
+        "currency": "USD",
+        "items": [
+            {"item": "ml.g5.8xlarge", "quantity": 2, "per_hour": 6.12},
+            {"item": "volumes", "quantity": 1000, "per_hour": None},
+        ],
+        "source": "sample prices",
+    },
+    "quotas": [{"quota": "ml.g5.8xlarge for cluster usage", "needed": 2, "used": 1, "limit": 8}],
+    "blockers": [{"field": "/count", "detail": "too many", "remedy": "ask for fewer"}],
+}
+
+
 def test_validate_only_shows_the_plan(gateway: Gateway, cli: Cli) -> None:
-    plan = {
-        "operation": fake.ID,
-        "region": "us-west-2",
-        "names": {"eks_cluster": "eks-cluster-demo"},
-        "checked_against_account": True,
-    }
-    gateway.answers[("POST", "/api/v1/clusters")] = (200, plan)
+    gateway.answers[("POST", "/api/v1/clusters")] = (200, PLAN)
     ran = cli("cluster", "create", "demo", "--validate-only")
     assert gateway.asked[0].query == {"validate_only": "true"}
     assert ran.code == 0
-    assert "eks cluster  eks-cluster-demo" in ran.out
+    assert "+ EKS cluster eks-cluster-demo (Kubernetes 1.34)" in ran.out
+    assert "~ instance group workers: 1 → 3" in ran.out
     assert "against the account" in ran.out
+
+
+def test_a_plan_shows_unknown_prices_as_unknown_and_exits_1_when_something_is_in_the_way(
+    gateway: Gateway, cli: Cli, tmp_path: Path
+) -> None:
+    gateway.answers[("POST", "/api/v1/plans")] = (200, PLAN)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("{group: workers, count: 3}")
+    ran = cli("plan", "scale-instance-group", "demo", "-f", str(spec))
+    assert gateway.asked[0].body["spec"] == {"group": "workers", "count": 3}
+    assert "+6.12 USD an hour and what is unknown; sample prices" in ran.out
+    assert "ml.g5.8xlarge for cluster usage: 2 more, 1 in use, of 8" in ran.out
+    assert "✖ too many (/count) – ask for fewer" in ran.out
+    assert ran.code == 1
+
+
+def test_a_start_with_a_plan_sends_it(gateway: Gateway, cli: Cli) -> None:
+    cli("cluster", "create", "demo", "--plan", "1790000000.abc")
+    assert gateway.asked[0].query == {"plan": "1790000000.abc"}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -23,11 +23,12 @@ from workflows.registry import WORKFLOWS
 
 
 @asynccontextmanager
-async def hosting(client: Client, account: FakeAccount) -> AsyncIterator[None]:
+async def hosting(client: Client, account: FakeAccount, workflows: Sequence[type] = WORKFLOWS) -> AsyncIterator[None]:
+    """``workflows``: the fewer, the sooner its workers are ready."""
     async with AsyncExitStack() as stack:
         for queue in (queues.WORKFLOWS, queues.ENTITIES):
             await stack.enter_async_context(
-                Worker(client, task_queue=queue, workflows=WORKFLOWS, workflow_runner=workflow_runner())
+                Worker(client, task_queue=queue, workflows=workflows, workflow_runner=workflow_runner())
             )
         activities = account.activities()
         for queue in (queues.PLATFORM, queues.WAIT, queues.KUBERNETES, queues.aws(REGION)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -35,6 +36,8 @@ class FakeAccount:
         self.pace = 0.05
         """Seconds between the heartbeats of one that is held."""
         self.changed = True
+        self.record: dict[str, Any] = {}
+        """What the cluster's record has, where an operation asks for its leases."""
         self.answers: dict[str, Answer] = dict(self._answers())
 
     def fail(self, signature: Act[Any, Any] | Wait[Any, Any], code: ProblemCode, times: int = 1) -> None:
@@ -46,11 +49,13 @@ class FakeAccount:
     def activities(self) -> list[Callable[..., Any]]:
         signatures = [
             value
-            for module in (dependencies, eks, hyperpod, identity, network, options, storage)
-            for value in vars(module).values()
+            for name, module in list(sys.modules.items())
+            if name.startswith("contracts.") and name != "contracts.cluster"
+            for value in list(vars(module).values())
             if isinstance(value, Act | Wait)
         ]
-        unique = {signature.name: signature for signature in signatures}
+        leases = (ACQUIRE_LEASES.name, HOLDER_STATE.name)
+        unique = {signature.name: signature for signature in signatures if signature.name not in leases}
         return [self._activity(signature) for signature in unique.values()] + [self._leases(), self._holder()]
 
     def _activity(self, signature: Act[Any, Any] | Wait[Any, Any]) -> Callable[..., Any]:
@@ -71,7 +76,8 @@ class FakeAccount:
     def _leases(self) -> Callable[..., Any]:
         @activity.defn(name=ACQUIRE_LEASES.name)
         async def acquire(call: Acquire) -> Acquired:
-            return Acquired(grant=LeaseGrant(granted=True), record=call.record)
+            record = call.record.model_copy(update=self.record)
+            return Acquired(grant=LeaseGrant(granted=True), record=record)
 
         return acquire
 

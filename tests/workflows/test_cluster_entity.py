@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
+from temporalio.testing import ActivityEnvironment, WorkflowEnvironment
 from temporalio.worker import Worker
 
 from activities.cluster import ClusterActivities
 from contracts import queues
 from contracts.capacity import InstanceGroupSpec
 from contracts.catalogue import CREATE_CLUSTER, CREATE_STORAGE
-from contracts.cluster import MEMO_SUMMARY, ClusterSpec, ClusterSummary, ClusterView
+from contracts.cluster import MEMO_SUMMARY, AbortHolders, ClusterSpec, ClusterSummary, ClusterView, RecordChange
 from contracts.decision import Abort, Resolution
 from contracts.names import cluster_id, operation_id
 from contracts.operation import Origin, Outcome, Phase, Start
@@ -204,3 +204,48 @@ async def test_operations_and_clusters_are_found_by_what_they_are(
         while not (found := [each.id async for each in client.list_workflows(query)]):
             await asyncio.sleep(0.1)
     assert found == [cluster_id(tag)]
+
+
+async def test_the_entity_of_a_deleted_cluster_ends_and_its_tag_is_free_again(
+    client: Client, tag: str, account: FakeAccount
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    entity = client.get_workflow_handle(cluster_id(tag))
+    await entity.signal("retire", RecordChange(changes={}, by=f"delete-cluster/{tag}"))
+    async with asyncio.timeout(10):
+        await entity.result()
+
+    handle = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))
+    assert Outcome.model_validate(await handle.result()).phase is Phase.SUCCEEDED
+    assert (await view(client, tag)).record.hyperpod is not None
+
+
+async def test_an_entity_does_not_end_while_somebody_waits_for_its_cluster(
+    client: Client, tag: str, account: FakeAccount
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    hold = account.hold[ENSURE_CLAIM.name] = asyncio.Event()
+    running = await add_storage(client, tag, "one")
+    await until(running, lambda found: found.stages[0].attempt == 1)
+    entity = client.get_workflow_handle(cluster_id(tag))
+    await entity.signal("retire", RecordChange(changes={}, by=f"delete-cluster/{tag}"))
+    assert [each.operation for each in (await view(client, tag)).holding] == [running.id]
+    hold.set()
+    await running.result()
+    async with asyncio.timeout(10):
+        await entity.result()
+
+
+async def test_holders_are_asked_to_end_by_who_needs_the_cluster(
+    client: Client, tag: str, account: FakeAccount
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    account.hold[ENSURE_CLAIM.name] = asyncio.Event()
+    running = await add_storage(client, tag, "one")
+    await until(running, lambda found: found.stages[0].attempt == 1)
+    environment = ActivityEnvironment(client=client)
+    wish = AbortHolders(cluster=tag, by="alice", except_run="another")
+    asked = await environment.run(ClusterActivities(client).abort_holders, wish)
+    assert asked.operations == [running.id]
+    account.hold[ENSURE_CLAIM.name].set()
+    assert Outcome.model_validate(await running.result()).phase is Phase.ABORTED

@@ -11,6 +11,10 @@ class Aborted(Exception):
     """Somebody ended the operation. Never leaves the engine."""
 
 
+class Superseded(Exception):
+    """Another specification has come in: the running stage begins anew. Never leaves the engine."""
+
+
 class Skipped(Exception):
     """A stage was skipped. The operation says what goes on without it."""
 

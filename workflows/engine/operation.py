@@ -26,13 +26,13 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from contracts.catalogue import OperationKind
 from contracts.cluster import ClusterRecord, HistoryEntry, RecordChange
 from contracts.corrections import apply_corrections, outside
-from contracts.decision import Abort, Answer, Approval, Decision, Resolution
+from contracts.decision import Abort, Answer, Approval, Decision, Resolution, Supersede
 from contracts.model import fingerprint
 from contracts.names import cluster_id
 from contracts.network import Scope
-from contracts.operation import Outcome, Phase, Progress, Stage, StageState, Start
+from contracts.operation import MEMO_LABEL, Label, Outcome, Phase, Progress, Stage, StageState, Start
 from contracts.problem import Problem, ProblemCode, field_errors, invalid, problem
-from workflows.engine.failures import Aborted, Skipped, problem_of, refusal
+from workflows.engine.failures import Aborted, Skipped, Superseded, problem_of, refusal
 from workflows.engine.leases import acquire
 from workflows.engine.progress import ProgressKeeper
 from workflows.engine.stage import StageRun
@@ -75,8 +75,9 @@ class Operation(Generic[Spec]):
             created_at=workflow.now(),
             updated_at=workflow.now(),
         )
+        self.plans = self.planned_stages(start.spec)
         self.progress = ProgressKeeper(
-            (Stage(name=plan.name, title=plan.title, skippable=plan.skippable) for plan in self.stages),
+            (Stage(name=plan.name, title=plan.title, skippable=plan.skippable) for plan in self.plans),
             plan_hash=fingerprint(start.spec),
         )
         self.made: dict[str, str] = {}
@@ -84,10 +85,19 @@ class Operation(Generic[Spec]):
         self.unknown: list[str] = []
         """Activities that an abort cut off before they could say what they had done."""
         self.lease_granted = False
+        self.superseded = False
+        """Another specification has come in since the running stage began."""
+        self.asked_anew: list[str] = []
+        """Who asked for what instead, while it ran."""
         self._questions: dict[str, _Question] = {}
         self._resolutions: dict[str, Resolution] = {}
         self._abort: Abort | None = None
         self._approval: Approval | None = None
+
+    @classmethod
+    def planned_stages(cls, spec: Spec) -> tuple[StagePlan, ...]:
+        """The stages of an operation that is asked with ``spec``. Kinds whose stages depend on it override this."""
+        return cls.stages
 
     @abstractmethod
     async def runbook(self) -> dict[str, Any]:
@@ -96,6 +106,9 @@ class Operation(Generic[Spec]):
     def leases(self) -> tuple[str, ...]:
         """What the operation needs exclusively of its cluster; nothing if it only reads."""
         return ()
+
+    async def beforehand(self) -> None:
+        """What is done before the operation asks for its leases; most kinds do nothing."""
 
     @property
     def scope(self) -> Scope:
@@ -111,9 +124,11 @@ class Operation(Generic[Spec]):
         """Run the operation to one of its ends. Everything that was made is kept, whatever the end."""
         try:
             await self._await_approval()
+            await self.beforehand()
             await acquire(self)
             self.progress.enter(Phase.RUNNING)
-            self.progress.result = await self.runbook()
+            result = await self.runbook()
+            self.progress.result = result | ({"asked_anew": self.asked_anew} if self.asked_anew else {})
             self.progress.enter(Phase.SUCCEEDED)
         except Aborted as aborted:
             self._end_stages(str(aborted))
@@ -136,10 +151,12 @@ class Operation(Generic[Spec]):
     async def stage(self, name: str, steps: Callable[[StageRun], Awaitable[T]]) -> T:
         """Run a stage to its end: done, unchanged, or blocked until somebody retries it. Raises Aborted.
 
-        A stage that may be skipped raises :class:`Skipped` when it was.
+        A stage that may be skipped raises :class:`Skipped` when it was. A stage that waits begins anew when another
+        specification comes in (``last_wins``).
         """
         while True:
             self.check_aborted()
+            self.superseded = False
             attempt = self.progress.stages[name].attempt + 1
             self.progress.change(
                 name,
@@ -153,11 +170,15 @@ class Operation(Generic[Spec]):
             run = StageRun(self, name)
             try:
                 result = await steps(run)
+            except Superseded:
+                continue
             except (ActivityError, ApplicationError) as error:
                 self.check_cancelled()
                 await self._blocked(name, attempt, problem_of(error))
                 continue
             self.check_cancelled()
+            if self.superseded:
+                continue
             done = StageState.UNCHANGED if run.observed and not run.changed else StageState.DONE
             self.progress.change(name, state=done, finished_at=workflow.now())
             if self.progress.current is not None:
@@ -165,7 +186,7 @@ class Operation(Generic[Spec]):
                 self.progress.flush()
             return result
 
-    async def record_changes(self, **changes: BaseModel | list[Any] | str) -> None:
+    async def record_changes(self, **changes: BaseModel | list[Any] | str | None) -> None:
         """Put what a stage has verified into the cluster's record."""
         self.record = self.record.model_copy(update=changes)
         document = self.record.model_dump(mode="json")
@@ -204,7 +225,7 @@ class Operation(Generic[Spec]):
         self.progress.flush()
         try:
             await workflow.wait_condition(
-                lambda: asked.answered or self._abort is not None,
+                lambda: asked.answered or self._abort is not None or self.superseded,
                 timeout=default_after,
                 timeout_summary=f"decision {stage}",
             )
@@ -213,6 +234,8 @@ class Operation(Generic[Spec]):
         self._questions.pop(stage, None)
         self.progress.ask(next((other.decision for other in self._questions.values()), None))
         self.check_aborted()
+        if self.superseded and not asked.answered:
+            raise Superseded
         self.progress.change(stage, state=StageState.RUNNING, detail=None)
         value: T = asked.value
         return value
@@ -222,6 +245,11 @@ class Operation(Generic[Spec]):
         if self._abort is not None:
             reason = f": {self._abort.reason}" if self._abort.reason else ""
             raise Aborted(f"aborted by {self._abort.by}{reason}")
+
+    def check_superseded(self) -> None:
+        """Raise if another specification has come in since the stage began."""
+        if self.superseded:
+            raise Superseded
 
     def check_cancelled(self) -> None:
         """Raise if the operation was ended from here or in Temporal. Cancellation must not be swallowed."""
@@ -238,6 +266,10 @@ class Operation(Generic[Spec]):
         """Return when somebody ends the operation."""
         await workflow.wait_condition(lambda: self._abort is not None)
 
+    async def interrupted(self) -> None:
+        """Return when somebody ends the operation, or asks for something else."""
+        await workflow.wait_condition(lambda: self._abort is not None or self.superseded)
+
     async def _blocked(self, name: str, attempt: int, found: Problem) -> None:
         """Wait for what to do with a failed stage. Returns for another attempt; raises Aborted or Skipped."""
         self._resolutions.pop(name, None)
@@ -245,8 +277,10 @@ class Operation(Generic[Spec]):
             name, state=StageState.BLOCKED, problem=found, detail=found.detail, finished_at=workflow.now()
         )
         self.progress.flush()
-        await workflow.wait_condition(lambda: name in self._resolutions or self._abort is not None)
+        await workflow.wait_condition(lambda: name in self._resolutions or self._abort is not None or self.superseded)
         self.check_aborted()
+        if name not in self._resolutions:
+            return
         resolution = self._resolutions.pop(name)
         if resolution.action == "skip":
             self.progress.change(
@@ -375,7 +409,7 @@ class Operation(Generic[Spec]):
         except ValidationError as error:
             raise refusal(invalid(field_errors(error, prefix="/corrections"))) from error
         open_inputs = {
-            path for plan in self.stages if not self.progress.stages[plan.name].state.finished for path in plan.inputs
+            path for plan in self.plans if not self.progress.stages[plan.name].state.finished for path in plan.inputs
         }
         before, after = self.spec.model_dump(mode="json"), corrected.model_dump(mode="json")
         if wrong := outside(before, after, open_inputs):
@@ -387,6 +421,46 @@ class Operation(Generic[Spec]):
                     remedy=f"What can be corrected at {stage.name!r}: {', '.join(sorted(open_inputs)) or 'nothing'}.",
                 )
             )
+
+    @workflow.update(name="supersede")
+    def supersede(self, wish: Supersede) -> None:
+        """Do what is asked now instead of what was asked before. What the stage waits for is looked at anew."""
+        before = self.spec
+        self.spec = type(before).model_validate(wish.spec)
+        if self.spec == before:
+            return
+        self.superseded = True
+        plan_hash = fingerprint(self.spec)
+        self.progress.plan_hash = plan_hash
+        label = workflow.memo_value(MEMO_LABEL, type_hint=Label, default=None)
+        if label is not None:
+            changed = label.model_copy(update={"spec_hash": plan_hash})
+            workflow.upsert_memo({MEMO_LABEL: changed.model_dump(mode="json", exclude_none=True)})
+        if (stage := self.progress.current) is not None:
+            self.progress.change(stage.name, detail=f"asked anew by {wish.by}: {self.describe_change(before)}")
+        self.asked_anew.append(f"{wish.by}: {self.describe_change(before)}")
+        self.progress.touch()
+        self.progress.flush()
+
+    @supersede.validator
+    def _validate_supersede(self, wish: Supersede) -> None:
+        if not self.kind.last_wins:
+            raise refusal(problem(ProblemCode.CONFLICT, f"a {self.kind.name} that runs cannot be asked for more"))
+        if self.progress.phase.ended or self._abort is not None or not self.open_for_change():
+            raise refusal(problem(ProblemCode.CONFLICT, "the operation has ended, or is ending", retryable=True))
+        try:
+            type(self.spec).model_validate(wish.spec)
+        except ValidationError as error:
+            raise refusal(invalid(field_errors(error))) from error
+
+    def open_for_change(self) -> bool:
+        """Whether another specification can still be carried out: the last stage has not finished."""
+        return any(not stage.state.finished for stage in self.progress.stages.values())
+
+    def describe_change(self, before: BaseModel) -> str:
+        """What differs between the former and the present specification, in words."""
+        old, new = before.model_dump(mode="json"), self.spec.model_dump(mode="json")
+        return ", ".join(f"{key} {old.get(key)} → {new[key]}" for key in new if old.get(key) != new[key])
 
     @workflow.update(name="abort")
     def abort(self, abort: Abort) -> None:

@@ -58,6 +58,10 @@ class ProgressKeeper:
         """Enter a phase that is not a matter of stages: queued, awaiting approval, ended."""
         self._phase, self._detail, self._problem, self._dirty = phase, detail, problem, True
 
+    def touch(self) -> None:
+        """Say that something outside the stages has changed, such as the plan's hash."""
+        self._dirty = True
+
     def ask(self, decision: Decision | None) -> None:
         """Show an open question, or show that there is none."""
         self.decision, self._dirty = decision, True

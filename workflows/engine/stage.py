@@ -67,10 +67,12 @@ class StageRun:
         return result
 
     async def wait(self, signature: Wait[In, Out], argument: In, key: str | None = None) -> Out:
-        """Watch until a state is reached. Raises as :meth:`act` does; an abort ends the watching at once."""
+        """Watch until a state is reached. Raises as :meth:`act` does; an abort, or another specification, ends the
+        watching at once."""
+        self._operation.check_superseded()
         return await self._run(signature, argument, key, _WAIT_RETRY, patience=timedelta(0))
 
-    async def record(self, **changes: BaseModel | list[Any] | str) -> None:
+    async def record(self, **changes: BaseModel | list[Any] | str | None) -> None:
         """Put what was verified into the cluster's record."""
         await self._operation.record_changes(**changes)
 
@@ -119,7 +121,7 @@ class StageRun:
             summary=key,
         )
         operation.progress.flush()
-        abort = asyncio.ensure_future(operation.aborted())
+        abort = asyncio.ensure_future(operation.aborted() if patience else operation.interrupted())
         try:
             await workflow.wait([handle, abort], return_when=asyncio.FIRST_COMPLETED)
             if not handle.done() and patience:
@@ -131,6 +133,8 @@ class StageRun:
             if operation.ending and patience:
                 operation.unknown.append(activity_id)
             operation.check_aborted()
+            if not patience:
+                operation.check_superseded()
             raise
         except asyncio.CancelledError:
             handle.cancel()

@@ -1,4 +1,4 @@
-"""Amazon EKS: clusters, add-ons, access entries and pod identity associations. Node groups are moto's."""
+"""Amazon EKS: clusters, node groups, add-ons, access entries and pod identity associations."""
 
 from sandbox.aws.eks.service import Eks
 

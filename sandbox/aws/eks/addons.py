@@ -11,10 +11,12 @@ from typing import Any
 
 from sandbox import timings
 from sandbox.aws.call import AwsError, Call
+from sandbox.aws.eks import addon_schemas
 from sandbox.aws.eks.base import Base
 from sandbox.aws.eks.catalog import ADDONS, AddonKind, describe_kind
 from sandbox.aws.eks.state import Addon, Cluster
 from sandbox.aws.world import World, paginate
+from sandbox.dataplane import AddonHealth, AddonSettings
 
 
 class Addons(Base):
@@ -50,6 +52,7 @@ class Addons(Base):
         if addon.status != "DELETING":
             addon.status, addon.modified = "DELETING", self.world.now()
             preserve = bool(call.params.get("preserve"))
+            addon.issues = []
             self._later(timings.ADDON_DELETE, "eks.addon-deleted", cluster, addon, preserve=preserve)
         return {"addon": addon.shape(cluster.name)}
 
@@ -78,11 +81,10 @@ class Addons(Base):
                     "recommendedManagedPolicies": [kind.policy] if kind.policy else [],
                 }
             ]
-        schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": True}
         return {
             "addonName": kind.name,
             "addonVersion": call.params["addonVersion"],
-            "configurationSchema": json.dumps(schema),
+            "configurationSchema": json.dumps(addon_schemas.schema_of(kind.name)),
             "podIdentityConfiguration": identity,
         }
 
@@ -94,7 +96,9 @@ class Addons(Base):
                 "ResourceInUseException", "Addon already exists.", clusterName=cluster.name, addonName=kind.name
             )
         version = _version(kind, p.get("addonVersion"), cluster.version)
-        _check_configuration(p.get("configurationValues"))
+        addon_schemas.parse(kind.name, p.get("configurationValues"))
+        associations = p.get("podIdentityAssociations") or []
+        self._check_roles(associations)
         now = self.world.now()
         addon = Addon(
             name=kind.name,
@@ -110,10 +114,8 @@ class Addons(Base):
             namespace=(p.get("namespaceConfig") or {}).get("namespace", kind.namespace),
         )
         cluster.addons[kind.name] = addon
-        for wanted in p.get("podIdentityAssociations") or []:
-            arn = self.associate_addon(cluster, addon, wanted["serviceAccount"], wanted["roleArn"])
-            addon.associations.append(arn)
-        self.world.dataplane.install_addon(cluster.arn, addon.name, addon.version)
+        self._associate(cluster, addon, associations)
+        self._install(cluster, addon)
         self._check_in(timings.ADDON_CREATE, cluster, addon)
         return {"addon": addon.shape(cluster.name)}
 
@@ -127,22 +129,62 @@ class Addons(Base):
                 clusterName=cluster.name,
                 addonName=addon.name,
             )
+        if addon.status == "CREATE_FAILED":
+            raise AwsError(
+                "InvalidRequestException",
+                f"Addon {addon.name} cannot be updated as it is currently in CREATE_FAILED status",
+                clusterName=cluster.name,
+                addonName=addon.name,
+            )
         changes: dict[str, str] = {}
+        configuration = p.get("configurationValues")
+        addon_schemas.parse(addon.name, addon.configuration if configuration is None else configuration)
+        self._check_roles(p.get("podIdentityAssociations") or [])
         if p.get("addonVersion"):
             addon.version = changes["AddonVersion"] = _version(_kind(addon.name), p["addonVersion"], cluster.version)
-        if p.get("configurationValues") is not None:
-            _check_configuration(p["configurationValues"])
-            addon.configuration = changes["ConfigurationValues"] = p["configurationValues"]
+        if configuration is not None:
+            addon.configuration = changes["ConfigurationValues"] = configuration
         if p.get("serviceAccountRoleArn"):
             addon.service_account_role = changes["ServiceAccountRoleArn"] = p["serviceAccountRoleArn"]
         if p.get("resolveConflicts"):
             addon.resolve_conflicts = changes["ResolveConflicts"] = p["resolveConflicts"]
+        if p.get("podIdentityAssociations") is not None:
+            changes["PodIdentityAssociations"] = json.dumps(p["podIdentityAssociations"])
+            self._dissociate(cluster, addon)
+            self._associate(cluster, addon, p["podIdentityAssociations"])
         update = self.new_update(cluster, "AddonUpdate", changes, addon.name)
         addon.status, addon.update, addon.modified = "UPDATING", update.id, self.world.now()
-        addon.started = self.world.clock.timestamp()
-        self.world.dataplane.install_addon(cluster.arn, addon.name, addon.version)
+        # A look that is still to come belongs to what was before.
+        addon.started, addon.checking = self.world.clock.timestamp(), False
+        self._install(cluster, addon)
         self._check_in(timings.ADDON_UPDATE, cluster, addon)
         return {"update": update.shape()}
+
+    def _install(self, cluster: Cluster, addon: Addon) -> None:
+        configuration = addon_schemas.parse(addon.name, addon.configuration)
+        account = _kind(addon.name).service_account
+        roles = {account: addon.service_account_role} if account and addon.service_account_role else {}
+        settings = AddonSettings(configuration, roles, overwrite=addon.resolve_conflicts == "OVERWRITE")
+        found = self.world.dataplane.install_addon(cluster.arn, addon.name, addon.version, settings)
+        addon.conflicts = list(found)
+
+    def _check_roles(self, associations: list[dict[str, str]]) -> None:
+        for wanted in associations:
+            if problem := self.world.role_problem(wanted["roleArn"], "pods.eks.amazonaws.com", propagation=0):
+                raise AwsError(
+                    "InvalidParameterException", f"Role {wanted['roleArn']} cannot be used for pods: {problem}"
+                )
+
+    def _associate(self, cluster: Cluster, addon: Addon, associations: list[dict[str, str]]) -> None:
+        for wanted in associations:
+            arn = self.associate_addon(cluster, addon, wanted["serviceAccount"], wanted["roleArn"])
+            addon.associations.append(arn)
+
+    @staticmethod
+    def _dissociate(cluster: Cluster, addon: Addon) -> None:
+        for key in [k for k, a in cluster.associations.items() if a.owner == addon.arn]:
+            del cluster.associations[key]
+        addon.associations = []
 
     def _addon(self, call: Call, cluster: Cluster) -> Addon:
         name = call.params["addonName"]
@@ -162,6 +204,12 @@ class Addons(Base):
         if cluster is None or held is None or held.started != started or held.status == "DELETING":
             return
         held.checking = False
+        if held.status in ("CREATING", "UPDATING") and self.world.dataplane.addon_health(cluster.arn, addon).missing:
+            # What it needs may have come in the meantime. DEGRADED, it waits for an update.
+            self._install(cluster, held)
+        if held.conflicts:
+            self._fail(cluster, held)
+            return
         self._observe(cluster, held, finishing=True)
         if held.status != "ACTIVE":
             self._check_in(timings.ADDON_RECHECK, cluster, held)
@@ -173,6 +221,8 @@ class Addons(Base):
         if addon.status in ("CREATING", "UPDATING") and not finishing:
             return
         health = self.world.dataplane.addon_health(cluster.arn, addon.name)
+        if broken := self.world.knobs.broken_addons.get(addon.name):
+            health = AddonHealth(False, ((broken, f"The add-on {addon.name} was made to fail"),), missing=True)
         addon.issues = [{"code": code, "message": message, "resourceIds": []} for code, message in health.issues]
         if health.ready:
             addon.issues = []
@@ -180,11 +230,27 @@ class Addons(Base):
                 addon.status, addon.modified = "ACTIVE", self.world.now()
         else:
             waited = self.world.clock.timestamp() - addon.started
-            if addon.status == "ACTIVE" or waited >= timings.ADDON_GIVE_UP:
+            if addon.status == "ACTIVE" or health.missing or waited >= timings.ADDON_GIVE_UP:
                 addon.status = "DEGRADED"
             self._check_in(timings.ADDON_RECHECK, cluster, addon)
         if addon.update and addon.status in ("ACTIVE", "DEGRADED"):
-            cluster.updates[addon.update].status = "Successful" if addon.status == "ACTIVE" else "Failed"
+            update = cluster.updates[addon.update]
+            update.status = "Successful" if addon.status == "ACTIVE" else "Failed"
+            update.errors = [{"errorCode": i["code"], "errorMessage": i["message"]} for i in addon.issues]
+            addon.update = ""
+
+    def _fail(self, cluster: Cluster, addon: Addon) -> None:
+        """Others' objects are in the way: https://docs.aws.amazon.com/eks/latest/userguide/creating-an-add-on.html"""
+        creating = addon.status == "CREATING"
+        addon.status, addon.modified = "CREATE_FAILED" if creating else "UPDATE_FAILED", self.world.now()
+        message = (
+            "Conflicts found when trying to apply. Will not continue due to resolve conflicts mode. Conflicts: "
+            + "; ".join(addon.conflicts)
+        )
+        addon.issues = [{"code": "ConfigurationConflict", "message": message, "resourceIds": []}]
+        if addon.update:
+            cluster.updates[addon.update].status = "Failed"
+            cluster.updates[addon.update].errors = [{"errorCode": "ConfigurationConflict", "errorMessage": message}]
             addon.update = ""
 
     def _check_in(self, seconds: float, cluster: Cluster, addon: Addon) -> None:
@@ -198,13 +264,11 @@ class Addons(Base):
         if cluster is None or held is None or held.status != "DELETING":
             return
         del cluster.addons[addon]
-        for key in [k for k, a in cluster.associations.items() if a.owner == held.arn]:
-            del cluster.associations[key]
+        self._dissociate(cluster, held)
         prefix = f"CreateAddon/{name}/{addon}"
         for token in [k for k in self.state.tokens if k[0] == cluster.place and k[1] == prefix]:
             del self.state.tokens[token]
-        if not preserve:
-            self.world.dataplane.remove_addon(cluster.arn, addon)
+        self.world.dataplane.remove_addon(cluster.arn, addon, preserve)
 
     def _later(self, seconds: float, event: str, cluster: Cluster, addon: Addon, **payload: Any) -> None:
         place = {"account": cluster.account, "region": cluster.region, "name": cluster.name}
@@ -230,17 +294,3 @@ def _version(kind: AddonKind, wanted: str | None, kubernetes: str) -> str:
         f"Addon version specified is not supported: {wanted} of {kind.name} for Kubernetes {kubernetes}",
         addonName=kind.name,
     )
-
-
-def _check_configuration(values: str | None) -> None:
-    """Configuration may be JSON or YAML; what is not an object of either is refused."""
-    if not values:
-        return
-    import yaml
-
-    try:
-        valid = isinstance(yaml.safe_load(values), dict)
-    except yaml.YAMLError:
-        valid = False
-    if not valid:
-        raise AwsError("InvalidParameterException", "ConfigurationValue provided in request is not supported")

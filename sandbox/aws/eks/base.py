@@ -23,6 +23,10 @@ class Base:
         """Give an add-on's service account a role: what creates pod identity associations does it."""
         raise NotImplementedError
 
+    def admit(self, cluster: Cluster, principal_arn: str, kind: str) -> bool:
+        """Add an access entry on AWS's own behalf: what keeps access entries does it."""
+        raise NotImplementedError
+
     def find(self, place: tuple[str, str], name: str) -> Cluster | None:
         return self.state.clusters.get(place, {}).get(name)
 
@@ -75,9 +79,11 @@ class Base:
         for key in gone:
             del self.state.tokens[key]
 
-    def new_update(self, cluster: Cluster, kind: str, params: dict[str, str], addon: str = "") -> Update:
+    def new_update(
+        self, cluster: Cluster, kind: str, params: dict[str, str], addon: str = "", nodegroup: str = ""
+    ) -> Update:
         listed = [{"type": k, "value": v} for k, v in params.items()]
-        update = Update(str(uuid.uuid4()), kind, self.world.now(), listed, addon=addon)
+        update = Update(str(uuid.uuid4()), kind, self.world.now(), listed, addon=addon, nodegroup=nodegroup)
         cluster.updates[update.id] = update
         return update
 

@@ -83,6 +83,9 @@ ADDONS = {
         AddonKind("kube-proxy", "networking", "kube-system", per_version=_kube_proxy()),
         AddonKind("coredns", "networking", "kube-system", per_version=_COREDNS),
         AddonKind("eks-pod-identity-agent", "security", "kube-system", ("v1.3.10-eksbuild.1", "v1.3.8-eksbuild.2")),
+        AddonKind(
+            "eks-node-monitoring-agent", "observability", "kube-system", ("v1.4.2-eksbuild.1", "v1.4.1-eksbuild.1")
+        ),
         AddonKind("cert-manager", "security", "cert-manager", ("v1.19.1-eksbuild.1", "v1.18.2-eksbuild.2")),
         AddonKind("metrics-server", "observability", "kube-system", ("v0.8.0-eksbuild.3", "v0.7.2-eksbuild.4")),
         AddonKind(
@@ -110,6 +113,15 @@ ADDONS = {
             iam=True,
             service_account="fsx-csi-controller-sa",
             policy="arn:aws:iam::aws:policy/AmazonFSxFullAccess",
+        ),
+        AddonKind(
+            "aws-efs-csi-driver",
+            "storage",
+            "kube-system",
+            ("v2.1.15-eksbuild.1", "v2.1.13-eksbuild.1"),
+            iam=True,
+            service_account="efs-csi-controller-sa",
+            policy="arn:aws:iam::aws:policy/service-role/AmazonEFSCSIDriverPolicy",
         ),
         AddonKind(
             "amazon-cloudwatch-observability",
@@ -154,22 +166,6 @@ ADDONS = {
         ),
     )
 }
-
-REPLICAS_NEEDED = frozenset(
-    {
-        "coredns",
-        "cert-manager",
-        "metrics-server",
-        "aws-ebs-csi-driver",
-        "aws-fsx-csi-driver",
-        "amazon-cloudwatch-observability",
-        "amazon-sagemaker-hyperpod-training-operator",
-        "amazon-sagemaker-hyperpod-inference",
-        "amazon-sagemaker-hyperpod-observability",
-        "amazon-sagemaker-hyperpod-taskgovernance",
-    }
-)
-"""Add-ons with Deployments: without a node they have no replicas and cannot be ACTIVE."""
 
 
 def describe_kind(kind: AddonKind, kubernetes: str | None) -> dict[str, Any]:

@@ -56,8 +56,7 @@ class Clusters(Base):
 
     def DeleteCluster(self, call: Call) -> Any:
         cluster = self.cluster(call, "name")
-        held = backends.eks(*call.place).clusters.get(cluster.name)
-        if held is not None and held.nodegroups:
+        if cluster.nodegroups:
             raise AwsError("ResourceInUseException", "Cluster has nodegroups attached", clusterName=cluster.name)
         if cluster.extras.get("deletionProtection"):
             raise AwsError("InvalidRequestException", f"Cluster {cluster.name} has deletion protection enabled.")
@@ -81,16 +80,16 @@ class Clusters(Base):
         return self.once(call, cluster.name, lambda: self._update_version(call, cluster))
 
     def DescribeUpdate(self, call: Call) -> Any:
-        if call.params.get("nodegroupName"):
-            return call.forward()
         update = self.cluster(call, "name").updates.get(call.params["updateId"])
-        if update is None or (call.params.get("addonName") or "") != update.addon:
+        if update is None or _subject(call) != (update.addon, update.nodegroup):
             raise AwsError("ResourceNotFoundException", f"No update found for ID: {call.params['updateId']}")
         return {"update": update.shape()}
 
     def ListUpdates(self, call: Call) -> Any:
-        addon = call.params.get("addonName") or ""
-        return {"updateIds": [u.id for u in self.cluster(call, "name").updates.values() if u.addon == addon]}
+        subject = _subject(call)
+        found = [u.id for u in self.cluster(call, "name").updates.values() if (u.addon, u.nodegroup) == subject]
+        page, token = paginate(found, call.params.get("nextToken"), call.params.get("maxResults") or 100)
+        return {"updateIds": page, "nextToken": token}
 
     def DescribeClusterVersions(self, call: Call) -> Any:
         wanted = call.params.get("clusterVersions") or list(VERSIONS)
@@ -219,7 +218,7 @@ class Clusters(Base):
         self.world.changed("ec2")
 
     def _mirror(self, call: Call, cluster: Cluster) -> None:
-        """moto's node groups need moto's cluster."""
+        """moto's Fargate profiles need moto's cluster."""
         held = backends.eks(*call.place).create_cluster(
             name=cluster.name,
             role_arn=cluster.role,
@@ -361,6 +360,11 @@ class Clusters(Base):
         self.world.clock.schedule(
             seconds, event, account=cluster.account, region=cluster.region, name=cluster.name, **payload
         )
+
+
+def _subject(call: Call) -> tuple[str, str]:
+    """The add-on and the node group whose updates are asked for; the cluster's own have neither."""
+    return call.params.get("addonName") or "", call.params.get("nodegroupName") or ""
 
 
 def access_entry_arn(cluster: Cluster, principal_arn: str) -> str:

@@ -8,9 +8,10 @@ from sandbox.aws.call import AwsError, Call
 from sandbox.aws.eks.access import Access
 from sandbox.aws.eks.addons import Addons
 from sandbox.aws.eks.clusters import Clusters
+from sandbox.aws.eks.nodegroups import Nodegroups
 
 
-class Eks(Clusters, Access, Addons):
+class Eks(Clusters, Access, Addons, Nodegroups):
     """Handlers of EKS's operations. API: https://docs.aws.amazon.com/eks/latest/APIReference/API_Operations.html"""
 
     def TagResource(self, call: Call) -> Any:
@@ -35,12 +36,12 @@ class Eks(Clusters, Access, Addons):
         """The tags of the resource that the ARN names; None for what is moto's."""
         arn = call.params["resourceArn"]
         kind, _, path = arn.split(":", 5)[-1].partition("/")
-        if kind in ("nodegroup", "fargateprofile"):
+        if kind == "fargateprofile":
             return None
         cluster = self.state.clusters.get(call.place, {}).get(path.split("/")[0])
         if cluster is not None:
             resources: list[Any] = [cluster, *cluster.addons.values(), *cluster.entries.values()]
-            for resource in (*resources, *cluster.associations.values()):
+            for resource in (*resources, *cluster.associations.values(), *cluster.nodegroups.values()):
                 if resource.arn == arn:
                     tags: dict[str, str] = resource.tags
                     return tags

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sandbox.aws.eks.nodegroup_state import Nodegroup
 from sandbox.aws.world import Place
 
 ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -19,6 +20,8 @@ class Update:
     params: list[dict[str, str]]
     status: str = "InProgress"
     addon: str = ""
+    nodegroup: str = ""
+    errors: list[dict[str, Any]] = field(default_factory=list)
 
     def shape(self) -> dict[str, Any]:
         return {
@@ -27,7 +30,7 @@ class Update:
             "type": self.type,
             "params": self.params,
             "createdAt": self.created,
-            "errors": [],
+            "errors": self.errors,
         }
 
 
@@ -50,6 +53,8 @@ class Addon:
     associations: list[str] = field(default_factory=list)
     update: str = ""
     """The update in progress."""
+    conflicts: list[str] = field(default_factory=list)
+    """Others' objects that are in the way of an installation that must not overwrite them."""
     checking: bool = False
     """Whether a check of its health is on the clock."""
 
@@ -172,6 +177,7 @@ class Cluster:
     entries: dict[str, Entry] = field(default_factory=dict)
     associations: dict[str, Association] = field(default_factory=dict)
     updates: dict[str, Update] = field(default_factory=dict)
+    nodegroups: dict[str, Nodegroup] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -179,7 +185,7 @@ class Cluster:
 
     @property
     def active_update(self) -> bool:
-        return any(u.status == "InProgress" and not u.addon for u in self.updates.values())
+        return any(u.status == "InProgress" and not u.addon and not u.nodegroup for u in self.updates.values())
 
     def shape(self) -> dict[str, Any]:
         """``Cluster`` of the EKS API; endpoint, authority and issuer appear when the control plane is there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 from sandbox.aws.call import AwsError, Call
@@ -61,6 +62,10 @@ class Base:
         """Note an event; only Continuous clusters have them."""
         if not cluster.continuous:
             return
+        if metadata is None:
+            # The metadata is a union: without exactly one member boto3 refuses the answer.
+            metadata = {"Instance": {"NodeLogicalId": node.logical_id}} if node else {}
+            metadata = metadata or ({"InstanceGroup": {}} if group else {"Cluster": {}})
         running = [o.id for o in cluster.operations if o.status == "InProgress"]
         cluster.events.append(
             Event(
@@ -72,7 +77,7 @@ class Base:
                 instance_id=node.instance_id if node else "",
                 logical_id=node.logical_id if node else "",
                 operation=running[-1] if running else "",
-                metadata=metadata or {},
+                metadata=metadata,
             )
         )
         if len(cluster.events) > MAX_EVENTS:
@@ -88,12 +93,15 @@ class Base:
             target = 0 if group is None or group.deleting else group.target
             if before.get(name) != target:
                 current = cluster.current(name)
+                desired = {"TargetCount": target}
+                if group is not None and group.minimum:
+                    desired["MinCount"] = group.minimum
                 details.append(
                     {
                         "InstanceGroupName": name,
                         "Status": "InProgress",
                         "Original": {"CurrentCount": current, "TargetCount": before.get(name, 0)},
-                        "Desired": {"TargetCount": target},
+                        "Desired": desired,
                     }
                 )
         if not details:
@@ -101,7 +109,14 @@ class Base:
         for operation in cluster.operations:
             if operation.type == "Scaling" and operation.status == "InProgress":
                 operation.status = "Superseded"
+                for detail in operation.scaling:
+                    detail["Status"] = "Superseded"
         cluster.operations.append(Operation(str(uuid.uuid4()), "Scaling", self.world.now(), scaling=details))
 
     def targets(self, cluster: Cluster) -> dict[str, int]:
         return {name: g.target for name, g in cluster.groups.items() if not g.deleting}
+
+
+def aware(value: datetime) -> datetime:
+    """A time of a request, in UTC unless it says otherwise."""
+    return value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -15,6 +15,19 @@ from sandbox.aws.quotas import default_instances
 
 UNVERIFIED = {
     "immutable group members": "which members of an existing group UpdateCluster refuses to change is a guess",
+    "members left out of an update": "that images and counts of a group stay, and that all other members are reset",
+    "nodes of a changed group": "that labels and taints reach them within a minute and all else only new nodes",
+    "autoscaling": "the wording, that node recovery must be automatic, and that a disabled one is no longer described",
+    "tiered storage": "that a percentage that is left out stays",
+    "node provisioning mode": "that a cluster may become Continuous",
+    "failed clusters": "that their updates answer ConflictException",
+    "minimum count": "how a group that missed its MinInstanceCount is described, and that Classic clusters ignore it",
+    "node operations": "which statuses each refuses, and the statuses that nodes have meanwhile",
+    "software": (
+        "that nodes with the wanted image get it again, that one failed node sends its group back, that the roll back "
+        "uses the same failure rate, how a percentage is rounded, and that alarms are only kept"
+    ),
+    "restricted groups": "that their nodes join the EKS cluster as others do; no file system is made for them",
     "unique names": "the wording of the error for a repeated group name",
     "InstanceType xor InstanceRequirements": "the wording",
     "lifecycle bucket": "the managed policy demands that it starts with sagemaker-; the check at the API is a guess",
@@ -27,25 +40,25 @@ UNVERIFIED = {
     "eks status": "that the EKS cluster must be ACTIVE, and the wording",
     "plans and quotas": "that groups with a training plan do not count against the on-demand quota",
 }
-IMMUTABLE = ("InstanceType", "ExecutionRole", "ThreadsPerCore", "OverrideVpcConfig", "TrainingPlanArn")
+IMMUTABLE = ("InstanceType", "ExecutionRole", "OverrideVpcConfig", "TrainingPlanArn")
 MAX_BATCH_ADD = 50
+AUTOSCALING_PRINCIPAL = "hyperpod.sagemaker.amazonaws.com"
 
 
 class Checks(Base):
     """Validation beyond the model's."""
 
-    def check_groups(
-        self, call: Call, groups: list[dict[str, Any]], vpc: dict[str, Any] | None, continuous: bool
-    ) -> None:
+    def check_groups(self, call: Call, groups: list[dict[str, Any]], continuous: bool) -> None:
         repeated = [n for n, k in Counter(g["InstanceGroupName"] for g in groups).items() if k > 1]
         if repeated:
             invalid(f"Instance group names must be unique within a cluster: {', '.join(repeated)}.")
         for group in groups:
-            self._check_group(call, group, vpc, continuous)
+            self._check_group(call, group, continuous)
 
-    def _check_group(self, call: Call, group: dict[str, Any], vpc: dict[str, Any] | None, continuous: bool) -> None:
+    def _check_group(self, call: Call, group: dict[str, Any], continuous: bool) -> None:
         name = group["InstanceGroupName"]
-        if bool(group.get("InstanceType")) == bool(group.get("InstanceRequirements")):
+        types = (group.get("InstanceRequirements") or {}).get("InstanceTypes")
+        if bool(group.get("InstanceType")) == bool(types):
             invalid(f"Exactly one of InstanceType or InstanceRequirements must be specified for instance group {name}.")
         lifecycle = group.get("LifeCycleConfig") or {}
         uri = lifecycle.get("SourceS3Uri")
@@ -59,7 +72,8 @@ class Checks(Base):
         if "Spot" in requirements and not continuous:
             invalid("Spot capacity requires NodeProvisioningMode Continuous.")
         for storage in group.get("InstanceStorageConfigs") or []:
-            _check_storage(name, storage.get("EbsVolumeConfig"))
+            _check_storage(name, storage)
+        _check_patching(name, group.get("AutoPatchConfig") or {})
         self.check_role(group["ExecutionRole"])
         if override := group.get("OverrideVpcConfig"):
             self.check_vpc(call, override)
@@ -114,9 +128,51 @@ class Checks(Base):
     def check_unchanged(self, cluster: Cluster, groups: list[dict[str, Any]]) -> None:
         for spec in groups:
             old = cluster.groups.get(spec["InstanceGroupName"])
+            if old is None:
+                continue
+            if bool(old.spec.get("InstanceType")) != bool(spec.get("InstanceType")):
+                invalid(f"InstanceType of instance group {old.name} cannot be modified.")
             for member in IMMUTABLE:
-                if old and member in spec and member in old.spec and spec[member] != old.spec[member]:
-                    invalid(f"{member} of instance group {spec['InstanceGroupName']} cannot be modified.")
+                if member in spec and member in old.spec and spec[member] != old.spec[member]:
+                    invalid(f"{member} of instance group {old.name} cannot be modified.")
+
+    def require_idle(self, cluster: Cluster, verb: str) -> None:
+        if cluster.status != "InService":
+            raise AwsError(
+                "ConflictException",
+                f"Cluster {cluster.name} is currently in {cluster.status} state and cannot be {verb}.",
+            )
+
+    def require_no_checks(self, cluster: Cluster) -> None:
+        """https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-operate-cli-command-update-cluster.html"""
+        if any(n.status == "DeepHealthCheckInProgress" for n in cluster.nodes.values()):
+            raise AwsError(
+                "ConflictException", "Deep health checks are in progress on the cluster. Retry after they finish."
+            )
+
+    def check_autoscaling(self, settings: dict[str, Any]) -> None:
+        """``settings`` are the cluster's as they will be.
+
+        https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-autoscaling.html
+        """
+        if (settings.get("AutoScaling") or {}).get("Mode") != "Enable":
+            return
+        if settings.get("NodeProvisioningMode") != "Continuous":
+            invalid("AutoScaling requires NodeProvisioningMode Continuous.")
+        if settings.get("NodeRecovery", "Automatic") != "Automatic":
+            invalid("AutoScaling requires NodeRecovery Automatic.")
+        role = settings.get("ClusterRole")
+        if not role:
+            invalid("AutoScaling requires a ClusterRole.")
+        self.check_cluster_role(str(role))
+
+    def check_cluster_role(self, arn: str) -> None:
+        if problem := self.world.role_problem(arn, AUTOSCALING_PRINCIPAL):
+            invalid(
+                f"SageMaker HyperPod cannot assume the cluster role {arn}. Please ensure that the role exists and that "
+                f"its trust relationship policy allows the action 'sts:AssumeRole' for the service principal "
+                f"'{AUTOSCALING_PRINCIPAL}' ({problem})."
+            )
 
     def check_quota(
         self, call: Call, wanted: dict[str, Group | dict[str, Any]], cluster: Cluster | None = None
@@ -174,8 +230,19 @@ def _count(counter: Counter[str], spec: dict[str, Any], count: int) -> None:
     counter[types[0]] += count
 
 
-def _check_storage(name: str, volume: dict[str, Any] | None) -> None:
+def _check_patching(name: str, config: dict[str, Any]) -> None:
+    """https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterAutoPatchConfig.html"""
+    policy = (config.get("DeploymentConfig") or {}).get("RollingUpdatePolicy") or {}
+    if config.get("PatchingStrategy") == "DrainFirst" and not policy.get("MaximumBatchSize"):
+        invalid(f"PatchingStrategy DrainFirst requires a MaximumBatchSize for instance group {name}.")
+
+
+def _check_storage(name: str, storage: dict[str, Any]) -> None:
     """https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterEbsVolumeConfig.html"""
+    if len(storage) != 1:
+        # The member is a union.
+        invalid(f"Exactly one storage configuration must be specified in each entry of instance group {name}.")
+    volume = storage.get("EbsVolumeConfig")
     if volume is None:
         return
     if volume.get("RootVolume") and volume.get("VolumeSizeInGB"):

@@ -6,7 +6,7 @@ Labels: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-r
 from __future__ import annotations
 
 from sandbox.aws.hyperpod.base import Base
-from sandbox.aws.hyperpod.state import DEFAULT_THREADS_PER_CORE, Cluster, Node
+from sandbox.aws.hyperpod.state import DEFAULT_THREADS_PER_CORE, Cluster, Group, Node
 from sandbox.aws.instance_types import facts
 from sandbox.dataplane import NodeFacts
 
@@ -22,11 +22,10 @@ class Joining(Base):
         if not cluster.eks_arn:
             return
         fact, group = facts(node.instance_type), cluster.groups[node.group]
-        kubernetes = group.spec.get("KubernetesConfig") or {}
-        node.labels = dict(kubernetes.get("Labels") or {})
-        node.taints = list(kubernetes.get("Taints") or [])
+        if not node.joined:
+            node.labels, node.taints = group.wanted_labels, group.wanted_taints
         checking = node.status == "DeepHealthCheckInProgress"
-        health = "Unschedulable" if checking else "Schedulable"
+        health = _health(node)
         labels = {
             "sagemaker.amazonaws.com/compute-type": "hyperpod",
             "sagemaker.amazonaws.com/cluster-name": cluster.name,
@@ -43,11 +42,11 @@ class Joining(Base):
             "sagemaker.amazonaws.com/capacity-type": "spot" if node.capacity_type == "Spot" else "on-demand",
             **node.labels,
         }
-        if group.spec.get("OnStartDeepHealthChecks"):
-            labels[CHECK_LABEL] = "InProgress" if checking else "Passed"
+        if checking or node.checked:
+            labels[CHECK_LABEL] = "InProgress" if checking else node.checked
         taints = [(t["Key"], t.get("Value") or "", t["Effect"]) for t in node.taints]
-        if checking:
-            taints.append((HEALTH_LABEL, "Unschedulable", "NoSchedule"))
+        if health != "Schedulable":
+            taints.append((HEALTH_LABEL, health, "NoSchedule"))
         node.joined = True
         self.world.dataplane.add_node(
             cluster.eks_arn,
@@ -59,7 +58,7 @@ class Joining(Base):
                 zone_id=node.zone_id,
                 region=cluster.region,
                 internal_ip=node.ip,
-                vcpus=fact.vcpus_with(group.spec.get("ThreadsPerCore", DEFAULT_THREADS_PER_CORE)),
+                vcpus=fact.vcpus_with(node.spec.get("ThreadsPerCore", DEFAULT_THREADS_PER_CORE)),
                 memory_mib=fact.memory_mib,
                 disk_gib=fact.disk_gib,
                 architecture=fact.architecture,
@@ -68,5 +67,25 @@ class Joining(Base):
                 efa_interfaces=fact.efa_interfaces,
                 labels=labels,
                 taints=tuple(taints),
+                ready=node.status in ("Running", "DeepHealthCheckInProgress"),
+                boots=node.boots,
             ),
         )
+
+    def apply_labels(self, cluster: Cluster, group: Group) -> None:
+        """Give the group's nodes the labels and taints that it asks for."""
+        group.labels, group.taints = group.wanted_labels, group.wanted_taints
+        for node in cluster.members(group.name):
+            if node.joined and (node.labels, node.taints) != (group.labels, group.taints):
+                node.labels, node.taints = group.labels, group.taints
+                self.join(cluster, node)
+
+
+def _health(node: Node) -> str:
+    if node.status == "DeepHealthCheckInProgress":
+        return "Unschedulable"
+    if node.status == "Failure" or node.pending == "Replacement":
+        return "UnschedulablePendingReplacement"
+    if node.pending == "Reboot":
+        return "UnschedulablePendingReboot"
+    return "Schedulable" if node.status == "Running" else "Unschedulable"

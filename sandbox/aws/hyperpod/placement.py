@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.aws import backends
+from sandbox.aws import backends, interfaces
 from sandbox.aws.hyperpod.base import Base
 from sandbox.aws.hyperpod.state import Cluster, Group, Node
 from sandbox.aws.instance_types import facts
+from sandbox.aws.world import Place
 
 CAPACITY = "We currently do not have sufficient capacity for the requested instance type(s). Please try again."
 NOT_OFFERED = "The requested instance type {type} is not supported in your requested Availability Zone ({zone})."
@@ -53,7 +54,7 @@ class Placement(Base):
         if node.joined:
             self.world.dataplane.remove_node(cluster.eks_arn, node.name)
             node.joined = False
-        backends.ec2(*cluster.place).enis.pop(node.interface, None)
+        interfaces.remove(cluster.place, node.interface)
         if (subnet := self.world.subnet(cluster.place, node.subnet)) is not None:
             subnet._available_ip_addresses += node.addresses
         if not node.plan:
@@ -64,10 +65,19 @@ class Placement(Base):
         """Whether the security groups keep EFA traffic between the nodes out."""
         if facts(node.instance_type).efa_interfaces < EFA_INTERFACES:
             return False
-        spec = cluster.groups[node.group].spec
-        vpc = spec.get("OverrideVpcConfig") or cluster.settings.get("VpcConfig") or {}
-        groups = [self.world.security_group(cluster.place, g) for g in vpc.get("SecurityGroupIds") or []]
+        groups = [self.world.security_group(cluster.place, g) for g in node.security_groups]
         return not any(g is not None and has_self_reference(g) for g in groups)
+
+    def network_in_use(self, place: Place) -> tuple[set[str], set[str]]:
+        """The subnets and the security groups that nodes of HyperPod clusters are in."""
+        nodes = [n for c in self.state.clusters.get(place, {}).values() for n in c.nodes.values() if n.instance_id]
+        return {n.subnet for n in nodes}, {g for n in nodes for g in n.security_groups}
+
+    def zones_of(self, cluster: Cluster, group: Group) -> set[str]:
+        """Names and ids of the zones that a group's subnets are in."""
+        vpc = group.spec.get("OverrideVpcConfig") or cluster.settings.get("VpcConfig") or {}
+        subnets = [s for i in vpc.get("Subnets") or [] if (s := self.world.subnet(cluster.place, i)) is not None]
+        return {s.availability_zone for s in subnets} | {_zone_id(s) for s in subnets}
 
     def _plan_subnets(self, cluster: Cluster, arn: str, subnets: list[Any]) -> tuple[list[Any], str]:
         plan = self.plan(cluster.place, arn)
@@ -106,7 +116,7 @@ class Placement(Base):
         interface = ec2.create_network_interface(
             subnet, node.ip, [], security_groups, f"SageMaker HyperPod {cluster.name}/{group.name}"
         )
-        node.interface = interface.id
+        node.interface, node.security_groups = interface.id, list(security_groups)
         node.addresses = facts(instance_type).addresses - 1
         subnet._available_ip_addresses -= node.addresses
         self.world.changed("ec2")

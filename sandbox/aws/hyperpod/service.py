@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
 
 from sandbox.aws.call import AwsError, Call
 from sandbox.aws.eks import Eks
+from sandbox.aws.hyperpod.base import aware
 from sandbox.aws.hyperpod.checks import invalid
 from sandbox.aws.hyperpod.nodes import Nodes
 from sandbox.aws.hyperpod.state import Cluster, Event
 from sandbox.aws.training_plans import TrainingPlans
 from sandbox.aws.world import World, paginate
 
+OPERATIONS_KEPT = timedelta(days=14)
+"""https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-cluster-operations.html"""
 NO_EVENTS = "Cluster events are only available for clusters with NodeProvisioningMode Continuous."
 
 
@@ -46,8 +49,16 @@ class HyperPod(Nodes, TrainingPlans):
 
     def ListClusterOperations(self, call: Call) -> Any:
         p, cluster = call.params, self.cluster(call)
+        after, before = p.get("CreationTimeAfter"), p.get("CreationTimeBefore")
+        oldest = self.world.now() - OPERATIONS_KEPT
         found = [
-            o for o in cluster.operations if p.get("Status") in (None, o.status) and p.get("Type") in (None, o.type)
+            o
+            for o in cluster.operations
+            if p.get("Status") in (None, o.status)
+            and p.get("Type") in (None, o.type)
+            and o.created >= oldest
+            and (after is None or o.created > aware(after))
+            and (before is None or o.created < aware(before))
         ]
         if p.get("SortOrder", "Descending") == "Descending":
             found.reverse()
@@ -122,10 +133,6 @@ def _wanted(event: Event, p: dict[str, Any]) -> bool:
         and p.get("NodeId") in (None, event.instance_id)
         and p.get("ResourceType") in (None, event.resource_type)
         and p.get("OperationId") in (None, event.operation)
-        and (after is None or event.time > _aware(after))
-        and (before is None or event.time < _aware(before))
+        and (after is None or event.time > aware(after))
+        and (before is None or event.time < aware(before))
     )
-
-
-def _aware(value: datetime) -> datetime:
-    return value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -26,6 +26,8 @@ class Controller:
     name: ClassVar[str]
     watches: ClassVar[tuple[StorageKey, ...]] = ()
     """The kinds whose changes it hears; empty for all."""
+    calls_cloud: ClassVar[bool] = False
+    """Whether it asks AWS. Such a controller is not run under the store's lock, and takes it where it needs it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -55,8 +55,6 @@ def ready(reason: str, message: str, kind: str = "Ready", **fields: object) -> S
 
 
 for _group, _plural, _after, _status in (
-    ("karpenter.sh", "nodepools", 5.0, ready("Ready", "")),
-    ("karpenter.sagemaker.amazonaws.com", "hyperpodnodeclasses", 5.0, ready("Ready", "")),
     (
         "keda.sh",
         "scaledobjects",

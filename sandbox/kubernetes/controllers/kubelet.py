@@ -51,10 +51,8 @@ class Kubelet(Controller):
     def keys(self, change: Change) -> Iterable[Key]:
         if change.storage_key == NODES:
             if change.type == DELETED:
-                name = change.new["metadata"]["name"]
-                for key, pod in list(self.store.objects(self.kind("pods")).items()):
-                    if dig(pod, "spec.nodeName") == name:
-                        yield key
+                for pod in self.store.pods_on(change.new["metadata"]["name"]):
+                    yield object_key(pod)
         elif change.type == DELETED:
             self.cluster.logs.forget(change.new["metadata"]["uid"])
         elif dig(change.new, "spec.nodeName"):

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from sandbox.clock import Clock
+from sandbox.cloud import CloudError
 from sandbox.kubernetes.errors import ApiError
 from sandbox.kubernetes.store import Change, StorageKey
 
@@ -27,9 +28,12 @@ def _controllers() -> tuple[type[Controller], ...]:
         daemonsets,
         definitions,
         deployments,
+        disruptions,
+        ebs,
         endpoints,
         garbage,
         jobs,
+        karpenter,
         kubelet,
         loadbalancers,
         namespaces,
@@ -54,12 +58,16 @@ def _controllers() -> tuple[type[Controller], ...]:
         cronjobs.CronJobController,
         volumes.ClaimController,
         volumes.VolumeController,
+        ebs.EbsController,
         endpoints.EndpointController,
-        loadbalancers.LoadBalancerController,
+        loadbalancers.ServiceBalancers,
+        loadbalancers.IngressBalancers,
+        karpenter.Karpenter,
         training.TrainingJobController,
         customresources.PhaseController,
         scheduler.Scheduler,
         kubelet.Kubelet,
+        disruptions.DisruptionController,
     )
 
 
@@ -105,13 +113,16 @@ class ControllerManager:
                     return
                 name, key = next(iter(self._queue))
                 del self._queue[name, key]
-                self._reconcile(name, key)
+                if not self._controllers[name].calls_cloud:
+                    self._reconcile(name, key)
+                    continue
+            self._reconcile(name, key)
 
     def _reconcile(self, name: str, key: Key) -> None:
         try:
             self._controllers[name].reconcile(key)
-        except ApiError as error:
-            log.info("%s %s: %s; again in %s s", name, "/".join(key), error.message, RETRY_SECONDS)
+        except (ApiError, CloudError) as error:
+            log.info("%s %s: %s; again in %s s", name, "/".join(key), error, RETRY_SECONDS)
             self.enqueue_after(RETRY_SECONDS, name, key)
         except Exception:
             log.exception("%s %s failed in cluster %s", name, "/".join(key), self._cluster.identifier)

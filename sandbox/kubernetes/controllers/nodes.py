@@ -70,12 +70,17 @@ class NodeController(Controller):
         else:
             running = [
                 image
-                for pod in self.store.objects(self.kind("pods")).values()
-                if dig(pod, "spec.nodeName") == key[1] and dig(pod, "status.phase") == "Running" and not is_deleted(pod)
+                for pod in self.store.pods_on(key[1])
+                if dig(pod, "status.phase") == "Running" and not is_deleted(pod)
                 for image in _images(pod)
             ]
-            self._connect(status, any(CNI_IMAGE in image for image in running))
-            self._advertise(status, facts, running)
+            if facts.get("ready", True):
+                self._connect(status, any(CNI_IMAGE in image for image in running))
+                self._advertise(status, facts, running)
+                if boots := facts.get("boots"):
+                    status["nodeInfo"] = {**status["nodeInfo"], "bootID": f"boot-{key[1]}-{boots}"}
+            else:
+                self._lose(status)
         self._taint(new)
         if new != node:
             # A kubelet writes spec, labels and status alike.
@@ -107,6 +112,12 @@ class NodeController(Controller):
                 "reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
             )
         set_condition(status, "Ready", *ready, now, lastHeartbeatTime=now)
+
+    def _lose(self, status: Json) -> None:
+        """What the control plane says of a node whose kubelet no longer reports."""
+        now = self.registry.timestamp()
+        for kind in ("Ready", *(healthy[0] for healthy in _HEALTHY)):
+            set_condition(status, kind, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", now)
 
     @staticmethod
     def _advertise(status: Json, facts: Json, running: list[str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from sandbox.kubernetes.errors import ApiError
-from sandbox.kubernetes.objects import dig, set_condition
+from sandbox.kubernetes.objects import clone, dig, set_condition
 from sandbox.kubernetes.resources import Json
 from sandbox.kubernetes.store import DELETED, Change
 
@@ -36,15 +37,14 @@ class ReplicaSetController(Controller):
         pods = self.kind("pods")
         active = [pod for pod in self.owned(found, "Pod") if is_active(pod)]
         wanted = found["spec"].get("replicas", 1)
-        failure: ApiError | None = None
+        failure = ""
         for _ in range(min(wanted - len(active), BURST)):
             try:
                 active.append(self.registry.create(pods, key[0], self.make_pod(found, found["spec"]["template"])))
             except ApiError as error:
-                failure = error
-                self.registry.event(
-                    found, "FailedCreate", f"Error creating: {error.message}", True, "replicaset-controller"
-                )
+                # As Kubernetes words it, without the random end of the pod's name: the same failure, the same words.
+                failure = re.sub(rf'"({re.escape(key[1])}-)\w+"', r'"\1"', error.message)
+                self.registry.event(found, "FailedCreate", f"Error creating: {failure}", True, "replicaset-controller")
                 self.later(10, key)
                 break
         if len(active) > wanted:
@@ -57,13 +57,15 @@ class ReplicaSetController(Controller):
             self.later(0, key)
         self._report(found, active, failure)
 
-    def _report(self, found: Json, active: list[Json], failure: ApiError | None) -> None:
+    def _report(self, found: Json, active: list[Json], failure: str) -> None:
         ready = sum(is_ready(pod) for pod in active)
         status: Json = {"replicas": len(active), "observedGeneration": found["metadata"]["generation"]}
         if active:
             status["fullyLabeledReplicas"] = len(active)
         if ready:
             status |= {"readyReplicas": ready, "availableReplicas": ready}
-        if failure is not None:
-            set_condition(status, "ReplicaFailure", "True", "FailedCreate", failure.message, self.registry.timestamp())
+        if failure:
+            # The time of the condition must stay, or each write of it would call for the next.
+            status["conditions"] = clone(dig(found, "status.conditions", []))
+            set_condition(status, "ReplicaFailure", "True", "FailedCreate", failure, self.registry.timestamp())
         self.status(self.kind("replicasets", "apps"), found, status)

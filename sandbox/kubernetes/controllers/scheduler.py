@@ -7,7 +7,7 @@ InterPodAffinity, VolumeBinding) and takes the node with the fewest pods. There 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -23,11 +23,12 @@ CLAIMS = ("", "persistentvolumeclaims")
 CLASSES = ("storage.k8s.io", "storageclasses")
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 COMPONENT = "default-scheduler"
+NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 _ALL: Key = ("pending",)
 
 
 @dataclass
-class _Node:
+class Candidate:
     """A node while pods are placed."""
 
     name: str
@@ -39,6 +40,44 @@ class _Node:
         for name, amount in placement.requests(pod["spec"]).items():
             self.free[name] = self.free.get(name, Decimal(0)) - amount
         self.pods.append(pod)
+
+
+class _Candidates(Mapping[str, Candidate]):
+    """The cluster's nodes in order of their names, each looked at when it is first asked for."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._store = controller.store
+        self._objects = {name: obj for (_, name), obj in controller.store.objects(controller.kind("nodes")).items()}
+        self._known: dict[str, Candidate] = {}
+
+    def __getitem__(self, name: str) -> Candidate:
+        if name not in self._known:
+            node = self._objects[name]
+            found = self._known[name] = Candidate(name, node, placement.allocatable(node))
+            for pod in self._store.pods_on(name):
+                if dig(pod, "status.phase") not in ("Succeeded", "Failed"):
+                    found.take(pod)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._objects))
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+def _pinned(spec: Json) -> set[str] | None:
+    """The only nodes that a pod's required affinity names, as those of a DaemonSet have; None where it names none."""
+    terms = dig(spec, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", [])
+    names: set[str] = set()
+    for term in terms:
+        fields = [
+            f for f in term.get("matchFields") or [] if (f.get("key"), f.get("operator")) == ("metadata.name", "In")
+        ]
+        if not fields:
+            return None
+        names.update(fields[0].get("values") or [])
+    return names if terms else None
 
 
 def _waits(pod: Json) -> bool:
@@ -68,23 +107,15 @@ class Scheduler(Controller):
             yield _ALL
 
     def reconcile(self, key: Key) -> None:
-        all_pods = list(self.store.objects(self.kind("pods")).values())
-        waiting = [pod for pod in all_pods if _waits(pod)]
+        waiting = [pod for pod in self.store.pods_on("") if _waits(pod)]
         if not waiting:
             return
-        nodes = {
-            name: _Node(name, node, placement.allocatable(node))
-            for (_, name), node in sorted(self.store.objects(self.kind("nodes")).items())
-        }
-        for pod in all_pods:
-            node = nodes.get(dig(pod, "spec.nodeName", ""))
-            if node is not None and dig(pod, "status.phase") not in ("Succeeded", "Failed"):
-                node.take(pod)
+        nodes = _Candidates(self)
         waiting.sort(key=lambda p: (-p["spec"].get("priority", 0), p["metadata"]["creationTimestamp"]))
         for pod in waiting:
             self._place(pod, nodes)
 
-    def _place(self, pod: Json, nodes: dict[str, _Node]) -> None:
+    def _place(self, pod: Json, nodes: Mapping[str, Candidate]) -> None:
         if pod["spec"].get("schedulingGates"):
             self._condition(pod, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
             return
@@ -99,8 +130,13 @@ class Scheduler(Controller):
         wanted = placement.requests(pod["spec"])
         reasons: Counter[str] = Counter()
         fitting = []
-        for node in nodes.values():
-            against = self._against(pod, node, nodes, wanted)
+        pinned = _pinned(pod["spec"])
+        if pinned is not None and (others := len(nodes) - sum(name in nodes for name in pinned)):
+            reasons[NO_AFFINITY] = others
+        for name in nodes if pinned is None else sorted(pinned):
+            if (node := nodes.get(name)) is None:
+                continue
+            against = self.against(pod, node, nodes, wanted)
             if against:
                 reasons.update(against)
             else:
@@ -111,7 +147,10 @@ class Scheduler(Controller):
         best = min(fitting, key=lambda n: (len(n.pods), n.name))
         self._bind(pod, best)
 
-    def _against(self, pod: Json, node: _Node, nodes: dict[str, _Node], wanted: placement.Resources) -> list[str]:
+    @classmethod
+    def against(
+        cls, pod: Json, node: Candidate, nodes: Mapping[str, Candidate], wanted: placement.Resources
+    ) -> list[str]:
         """Why the pod cannot be on the node, in kube-scheduler's words."""
         spec = pod["spec"]
         taint = placement.untolerated(spec, node.obj)
@@ -124,14 +163,14 @@ class Scheduler(Controller):
         if taint is not None:
             return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"]
         if not placement.affinity_matches(spec, node.obj):
-            return ["node(s) didn't match Pod's node affinity/selector"]
+            return [NO_AFFINITY]
         lacking = placement.insufficient(wanted, node.free)
         if lacking:
             return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in lacking]
-        return self._affinity_problem(pod, node, nodes)
+        return cls._affinity_problem(pod, node, nodes)
 
     @staticmethod
-    def _affinity_problem(pod: Json, node: _Node, nodes: dict[str, _Node]) -> list[str]:
+    def _affinity_problem(pod: Json, node: Candidate, nodes: Mapping[str, Candidate]) -> list[str]:
         """Required affinity to and against other pods."""
         namespace = pod["metadata"]["namespace"]
         labels = node.obj["metadata"].get("labels") or {}
@@ -187,7 +226,7 @@ class Scheduler(Controller):
         storage_class = self.store.get(self.kind(*reversed(CLASSES)), None, dig(claim, "spec.storageClassName", ""))
         return bool(dig(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
 
-    def _bind(self, pod: Json, node: _Node) -> None:
+    def _bind(self, pod: Json, node: Candidate) -> None:
         meta, now = pod["metadata"], self.registry.timestamp()
         for volume in dig(pod, "spec.volumes", []):
             name = dig(volume, "persistentVolumeClaim.claimName")

@@ -17,7 +17,7 @@ from .base import PODS, Controller, Key, controller_of, is_deleted, is_ready, ob
 from .deployments import DEPLOYMENTS
 
 GROUP, PLURAL, KIND = "sagemaker.amazonaws.com", "hyperpodpytorchjobs", "HyperPodPyTorchJob"
-OPERATOR = "hyperpod-training-operator"
+OPERATOR = "hp-training-operator"
 JOB_LABEL, REPLICA_LABEL = "training.sagemaker.amazonaws.com/job-name", "training.sagemaker.amazonaws.com/replica-type"
 
 

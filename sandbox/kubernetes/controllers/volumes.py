@@ -19,6 +19,7 @@ from .scheduler import CLAIMS, CLASSES, SELECTED_NODE
 VOLUMES = ("", "persistentvolumes")
 DRIVERS = ("storage.k8s.io", "csidrivers")
 PROTECTION = "kubernetes.io/pvc-protection"
+EBS = "ebs.csi.aws.com"
 COMPONENT = "persistentvolume-controller"
 PROVISION_SECONDS = {"fsx.csi.aws.com": 420.0, "ebs.csi.aws.com": 5.0, "efs.csi.aws.com": 3.0}
 """How long a driver takes to make a volume: a file system of FSx for Lustre takes minutes."""
@@ -196,34 +197,51 @@ class ClaimController(Controller):
         if left > 0:
             self.later(left, key)
             return
-        self._make_volume(claim, storage_class, driver)
+        if driver == EBS and self.cluster.cloud is not None and self.cluster.facts is not None:
+            self.cluster.controllers.enqueue("ebs", key)
+            return
+        make_volume(self, claim, storage_class, driver, f"vol-{claim['metadata']['uid'].replace('-', '')[:17]}")
 
-    def _make_volume(self, claim: Json, storage_class: Json, driver: str) -> None:
-        meta = claim["metadata"]
-        name = f"pvc-{meta['uid']}"
-        if self.store.get(self.kind("persistentvolumes"), None, name) is None:
-            self.registry.create(
-                self.kind("persistentvolumes"),
-                None,
-                {
-                    "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": driver}},
-                    "spec": {
-                        "capacity": {"storage": dig(claim, "spec.resources.requests.storage", "1Gi")},
-                        "accessModes": claim["spec"]["accessModes"],
-                        "storageClassName": storage_class["metadata"]["name"],
-                        "persistentVolumeReclaimPolicy": storage_class["reclaimPolicy"],
-                        "csi": {"driver": driver, "volumeHandle": f"vol-{meta['uid'].replace('-', '')[:17]}"},
-                        "claimRef": {
-                            "apiVersion": "v1",
-                            "kind": "PersistentVolumeClaim",
-                            "namespace": meta["namespace"],
-                            "name": meta["name"],
-                            "uid": meta["uid"],
-                        },
-                    },
-                },
-            )
-            self._say(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
+
+def make_volume(
+    controller: Controller,
+    claim: Json,
+    storage_class: Json,
+    driver: str,
+    handle: str,
+    finalizers: list[str] | None = None,
+) -> None:
+    """The PersistentVolume of what a driver has made for a claim."""
+    meta, volumes = claim["metadata"], controller.kind("persistentvolumes")
+    name = volume_name(claim)
+    if controller.store.get(volumes, None, name) is not None:
+        return
+    volume: Json = {
+        "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": driver}},
+        "spec": {
+            "capacity": {"storage": dig(claim, "spec.resources.requests.storage", "1Gi")},
+            "accessModes": claim["spec"]["accessModes"],
+            "storageClassName": storage_class["metadata"]["name"],
+            "persistentVolumeReclaimPolicy": storage_class["reclaimPolicy"],
+            "csi": {"driver": driver, "volumeHandle": handle},
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": meta["namespace"],
+                "name": meta["name"],
+                "uid": meta["uid"],
+            },
+        },
+    }
+    if finalizers:
+        volume["metadata"]["finalizers"] = finalizers
+    controller.registry.create(volumes, None, volume)
+    text = f"Successfully provisioned volume {name}"
+    controller.registry.event(claim, "ProvisioningSucceeded", text, component=COMPONENT)
+
+
+def volume_name(claim: Json) -> str:
+    return f"pvc-{claim['metadata']['uid']}"
 
 
 class VolumeController(Controller):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import urllib.request
 from typing import Any
 
 import boto3
+import urllib3
 from botocore.config import Config
+from botocore.session import Session
+from botocore.signers import RequestSigner
+from kubernetes import client as kubernetes_client
 
 from sandbox import credentials
 
@@ -47,6 +52,31 @@ class Api:
         path = f"ledger?service={service}&operation={operation}&effects_only=true"
         entries: list[dict[str, Any]] = self.admin("GET", path)["entries"]
         return entries
+
+
+def kubernetes(api: Api, cluster: str) -> Any:
+    """A Kubernetes client of an EKS cluster, as ``aws eks get-token`` lets one in."""
+    found = api.client("eks").describe_cluster(name=cluster)["cluster"]
+    session = Session()
+    session.set_credentials(credentials.ACCESS_KEY_ID, credentials.SECRET_ACCESS_KEY)
+    service = session.get_service_model("sts").service_id
+    emitter = session.get_component("event_emitter")
+    signer = RequestSigner(service, REGION, "sts", "v4", session.get_credentials(), emitter)
+    request = {
+        "method": "GET",
+        "body": {},
+        "headers": {"x-k8s-aws-id": cluster},
+        "context": {},
+        "url": f"https://sts.{REGION}.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15",
+    }
+    url = signer.generate_presigned_url(request, region_name=REGION, expires_in=60, operation_name="")
+    configuration = kubernetes_client.Configuration(host=found["endpoint"])
+    configuration.ca_cert_data = base64.b64decode(found["certificateAuthority"]["data"]).decode()
+    token = base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+    configuration.api_key = {"authorization": f"k8s-aws-v1.{token}"}
+    configuration.api_key_prefix = {"authorization": "Bearer"}
+    configuration.retries = urllib3.Retry(0)
+    return kubernetes_client.ApiClient(configuration)
 
 
 class Network:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from aws_support import REGION, Api, Network
+from hyperpod_support import HyperPodCluster
 
+from sandbox.kubernetes.dataplane import KubernetesDataPlane
 from sandbox.run import Sandbox
 
 
@@ -36,6 +38,26 @@ def api(shared_api: Api) -> Iterator[Api]:
     """An empty sandbox."""
     yield shared_api
     shared_api.admin("POST", "reset")
+
+
+@pytest.fixture(scope="session")
+def plane(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesDataPlane]:
+    """Kubernetes on the same clock."""
+    folder = tmp_path_factory.mktemp("plane")
+    built = KubernetesDataPlane(sandbox.clock, sandbox.faults, sandbox.ledger, folder)
+    built.start()
+    yield built
+    built.stop()
+
+
+@pytest.fixture
+def behind(sandbox: Sandbox, plane: KubernetesDataPlane) -> Iterator[KubernetesDataPlane]:
+    """Real Kubernetes behind EKS for one test. Name it before the cluster."""
+    before = sandbox.aws.world.dataplane
+    sandbox.aws.use_dataplane(plane)
+    yield plane
+    plane.reset()
+    sandbox.aws.use_dataplane(before)
 
 
 @pytest.fixture
@@ -104,3 +126,9 @@ def make_hyperpod(
         return spec, response
 
     return make
+
+
+@pytest.fixture
+def hyperpod(api: Api, network: Network, role: Callable[..., str], eks_cluster: str) -> HyperPodCluster:
+    """Not created yet."""
+    return HyperPodCluster(api, network, eks_cluster, role("execution", "sagemaker.amazonaws.com"))

@@ -10,7 +10,7 @@ from aws_support import Api, Network, code
 from botocore.exceptions import ClientError
 
 from sandbox import credentials
-from sandbox.dataplane import AccessEntry, AddonHealth, NoDataPlane
+from sandbox.dataplane import AccessEntry, AddonHealth, AddonSettings, NoDataPlane
 from sandbox.run import Sandbox
 
 
@@ -31,10 +31,13 @@ class Recorder(NoDataPlane):
     def remove_node(self, arn: str, name: str) -> None:
         self.nodes.discard(name)
 
-    def install_addon(self, arn: str, name: str, version: str) -> None:
+    def install_addon(
+        self, arn: str, name: str, version: str, settings: AddonSettings | None = None
+    ) -> tuple[str, ...]:
         self.addons.add(name)
+        return ()
 
-    def remove_addon(self, arn: str, name: str) -> None:
+    def remove_addon(self, arn: str, name: str, preserve: bool = False) -> None:
         self.addons.discard(name)
 
     def addon_health(self, arn: str, name: str) -> AddonHealth:

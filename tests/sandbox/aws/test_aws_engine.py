@@ -83,10 +83,10 @@ def test_internal_error_and_latency(api: Api) -> None:
         ("sagemaker", "list_cluster_scheduler_configs", {}),
         ("sagemaker", "list_mlflow_apps", {}),
         ("eks", "list_insights", {"clusterName": "x"}),
-        ("ec2", "describe_capacity_reservations", {}),
+        ("ec2", "describe_instance_topology", {}),
         ("iam", "simulate_principal_policy", {"PolicySourceArn": credentials.ROLE_ARN, "ActionNames": ["s3:*"]}),
         ("amp", "list_scrapers", {}),
-        ("pricing", "get_products", {"ServiceCode": "x"}),
+        ("grafana", "list_versions", {}),
     ],
 )
 def test_what_is_missing_says_so_once(api: Api, service: str, method: str, arguments: dict[str, Any]) -> None:

@@ -145,10 +145,11 @@ def test_batch_delete_lowers_the_target(api: Api, make_hyperpod: Any) -> None:
 def test_replace_keeps_the_logical_id(api: Api, make_hyperpod: Any) -> None:
     make_hyperpod(count=1)
     api.advance(500)
-    old = nodes(api)[0]
+    old = nodes(api, IncludeNodeLogicalIds=True)[0]
     api.client("sagemaker").batch_replace_cluster_nodes(ClusterName="hp", NodeIds=[old["InstanceId"]])
+    assert nodes(api)[0]["InstanceStatus"]["Status"] == "SystemUpdating"
     api.advance(500)
-    new = nodes(api)[0]
+    new = nodes(api, IncludeNodeLogicalIds=True)[0]
     assert new["NodeLogicalId"] == old["NodeLogicalId"]
     assert new["InstanceId"] != old["InstanceId"]
     assert new["InstanceStatus"]["Status"] == "Running"
@@ -238,6 +239,32 @@ def test_buying_a_training_plan(api: Api) -> None:
     assert sagemaker.describe_training_plan(TrainingPlanName="bought")["Status"] == "Expired"
 
 
+def test_an_extended_training_plan_keeps_its_instances_longer(api: Api, make_hyperpod: Any) -> None:
+    plan = {"name": "plan", "instance_type": "ml.p5.48xlarge", "zone": "us-west-2b", "count": 1, "end": 3600}
+    arn = api.admin("POST", "training-plans", plan)["arn"]
+    make_hyperpod(count=1, InstanceType="ml.p5.48xlarge", TrainingPlanArn=arn)
+    sagemaker = api.client("sagemaker")
+    offers = sagemaker.search_training_plan_offerings(TrainingPlanArn=arn, DurationHours=2)
+    (offer,) = offers["TrainingPlanExtensionOfferings"]
+    bought = sagemaker.extend_training_plan(TrainingPlanExtensionOfferingId=offer["TrainingPlanExtensionOfferingId"])[
+        "TrainingPlanExtensions"
+    ]
+    assert (bought[0]["StartDate"], bought[0]["EndDate"]) == (offer["StartDate"], offer["EndDate"])
+    history = sagemaker.describe_training_plan_extension_history(TrainingPlanArn=arn)["TrainingPlanExtensions"]
+    assert [e["Status"] for e in history] == ["Scheduled"]
+    api.advance(2 * 3600)
+    assert status(api) == ("InService", 1, 1)
+    described = sagemaker.describe_training_plan(TrainingPlanName="plan")
+    capacity = described["ReservedCapacitySummaries"][0]["ReservedCapacityArn"]
+    assert sagemaker.describe_reserved_capacity(ReservedCapacityArn=capacity)["InUseInstanceCount"] == 1
+    api.advance(3600 + 60)
+    assert sagemaker.describe_training_plan(TrainingPlanName="plan")["Status"] == "Expired"
+    assert status(api) == ("InService", 0, 1)
+    assert api.client("sagemaker").describe_cluster(ClusterName="hp")["InstanceGroups"][0]["TrainingPlanStatus"] == (
+        "Expired"
+    )
+
+
 def test_update_replaces_the_group_and_conflicts_while_creating(api: Api, make_hyperpod: Any) -> None:
     spec, _ = make_hyperpod(KubernetesConfig={"Labels": {"team": "a"}})
     sagemaker = api.client("sagemaker")
@@ -325,7 +352,7 @@ def test_tags_and_software(api: Api, make_hyperpod: Any) -> None:
     api.advance(500)
     sagemaker.update_cluster_software(ClusterName=arn)
     assert status(api)[0] == "SystemUpdating"
-    api.advance(601)
+    api.advance(631)
     assert status(api) == ("InService", 2, 2)
     group = sagemaker.describe_cluster(ClusterName="hp")["InstanceGroups"][0]
     assert group["SoftwareUpdateStatus"] == "Succeeded"

@@ -132,8 +132,10 @@ def test_node_is_ready_when_its_network_is_and_accelerators_when_their_plugins_a
 def test_training_job_needs_its_operator(plane: Plane) -> None:
     arn = plane.create("training")
     api = plane.client(arn, eks_token("training"))
-    plane.plane.add_node(arn, node("n1"))
-    plane.plane.install_addon(arn, "vpc-cni", "v1.20.0")
+    plane.plane.add_node(arn, node("n1", labels={"sagemaker.amazonaws.com/compute-type": "hyperpod"}))
+    for name in ("vpc-cni", "eks-pod-identity-agent", "cert-manager"):
+        plane.plane.install_addon(arn, name, "v1.20.0")
+    wait_for(lambda: plane.plane.addon_health(arn, "cert-manager").ready)
     plane.plane.install_addon(arn, "amazon-sagemaker-hyperpod-training-operator", "v1.0.0")
     custom = client.CustomObjectsApi(api)
     template = {"spec": {"containers": [{"name": "trainer", "image": "train:1"}]}}

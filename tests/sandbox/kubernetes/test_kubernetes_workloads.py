@@ -223,3 +223,23 @@ def test_eviction_respects_the_budget(
     wait_for(lambda: standalone.request("POST", path, body)[0] == 429)
     client.PolicyV1Api(api).delete_namespaced_pod_disruption_budget("pdb", namespace)
     assert standalone.request("POST", path, body)[0] == 201
+
+
+def test_pods_that_cannot_be_made_do_not_keep_the_controllers_busy(
+    standalone: Standalone, api: client.ApiClient, namespace: str
+) -> None:
+    apps = client.AppsV1Api(api)
+    apps.create_namespaced_deployment(namespace, deployment("bad", serviceAccountName="none"))
+
+    def failure() -> Any:
+        sets = apps.list_namespaced_replica_set(namespace).items
+        conditions = sets[0].status.conditions if sets else None
+        return conditions[0] if conditions else None
+
+    found = wait_for(failure)
+    assert found.reason == "FailedCreate"
+    assert 'serviceaccount "none" not found' in found.message
+    revision = standalone.cluster.store.revision
+    apps.create_namespaced_deployment(namespace, deployment("good"))
+    wait_for(lambda: apps.read_namespaced_deployment("good", namespace).status.available_replicas == 1)
+    assert standalone.cluster.store.revision - revision < 500

@@ -1,0 +1,1 @@
+"""Taking over clusters that others made: everything is read, nothing believed."""

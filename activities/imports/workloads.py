@@ -1,0 +1,69 @@
+"""What is seen of a cluster through its Kubernetes API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubernetes import client
+from temporalio import activity
+
+from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
+from activities.storage import DRIVER
+from contracts.dependencies import ComponentState, ComponentStatus
+from contracts.imports import DETECT_WORKLOADS, DetectedWorkloads, DetectWorkloads, Gap
+from contracts.storage import Claim
+
+RELEASE = "hyperpod-dependencies"
+HEALTH_AGENT = "health-monitoring-agent"
+"""The DaemonSet by which the HyperPod chart is recognised, whatever its release is called."""
+
+
+class ImportWorkloadActivities:
+    def __init__(self, kubernetes: KubernetesClients) -> None:
+        self._kubernetes = kubernetes
+
+    @activity.defn(name=DETECT_WORKLOADS.name)
+    def detect_workloads(self, request: DetectWorkloads) -> DetectedWorkloads:
+        """The cluster's S3 claims and HyperPod's own components. Changes nothing."""
+        with self._kubernetes.connect(request.scope.region, request.eks_cluster) as api:
+            version: Any = client.VersionApi(api).get_code(_request_timeout=REQUEST_TIMEOUT)
+            volumes: Any = client.CoreV1Api(api).list_persistent_volume(_request_timeout=REQUEST_TIMEOUT)
+            sets: Any = client.AppsV1Api(api).list_daemon_set_for_all_namespaces(_request_timeout=REQUEST_TIMEOUT)
+        agent = next((each for each in sets.items if HEALTH_AGENT in each.metadata.name), None)
+        gaps = []
+        if agent is None:
+            detail = "HyperPod's own components (health monitoring, device plugins) are not installed"
+            gaps.append(Gap(what="component", detail=detail, remedy="install-dependencies installs them."))
+        return DetectedWorkloads(
+            kubernetes_version=version.git_version,
+            storage=[claim for each in volumes.items if (claim := _claim(each)) is not None],
+            dependencies=[_release(agent)] if agent is not None else [],
+            gaps=gaps,
+        )
+
+
+def _claim(volume: Any) -> Claim | None:
+    csi, bound = volume.spec.csi, volume.spec.claim_ref
+    if csi is None or csi.driver != DRIVER or bound is None:
+        return None
+    prefix = next((o.removeprefix("prefix ") for o in volume.spec.mount_options or [] if o.startswith("prefix ")), None)
+    return Claim(
+        claim=bound.name,
+        namespace=bound.namespace,
+        volume=volume.metadata.name,
+        bucket=(csi.volume_attributes or {}).get("bucketName", ""),
+        prefix=prefix,
+        phase=volume.status.phase or "Pending",
+        changed=False,
+    )
+
+
+def _release(agent: Any) -> ComponentStatus:
+    annotations = agent.metadata.annotations or {}
+    release = annotations.get("meta.helm.sh/release-name")
+    return ComponentStatus(
+        name=RELEASE,
+        state=ComponentState.READY,
+        version=(agent.metadata.labels or {}).get("helm.sh/chart"),
+        detail=f"Helm release {release}" if release else "installed without Helm",
+    )

@@ -1,0 +1,1 @@
+"""Nodes: read, rebooted, replaced, deleted, and waited for."""

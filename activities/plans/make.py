@@ -1,0 +1,39 @@
+"""The activity that makes plans, with the planner of the operation's kind."""
+
+from __future__ import annotations
+
+from temporalio import activity
+
+from activities.plans.prices import Prices
+from activities.plans.reckoning import reckon
+from activities.plans.registry import planners
+from activities.plans.world import World
+from contracts.plans import MAKE_PLAN, MakePlan, PlanDraft, PlanFindings
+from contracts.problem import FieldError
+
+
+class MakePlanActivities:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._planners = planners(world)
+        self._prices = Prices(world.aws, world.settings.price_file)
+
+    @activity.defn(name=MAKE_PLAN.name)
+    def make_plan(self, request: MakePlan) -> PlanFindings:
+        """What the operation would do now, what it would cost for every hour, what it takes of quotas and addresses,
+        and what stands in its way. Changes nothing."""
+        planner = self._planners.get(request.kind)
+        draft = planner(request) if planner is not None else PlanDraft()
+        reckoned = reckon(self._world, self._prices, request.record.region, draft)
+        blockers = _once([*draft.blockers, *reckoned.blockers])
+        return PlanFindings(
+            draft=draft.model_copy(update={"blockers": blockers}),
+            cost=reckoned.cost,
+            quotas=reckoned.quotas,
+            addresses=reckoned.addresses,
+        )
+
+
+def _once(errors: list[FieldError]) -> list[FieldError]:
+    """One fault of a kind for each field: planners and the reckoning may find the same."""
+    return list({(error.field, error.code): error for error in reversed(errors)}.values())[::-1]

@@ -1,0 +1,51 @@
+"""Managed features of a cluster."""
+
+from __future__ import annotations
+
+import uuid
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from api.auth import Reader
+from api.managed import STARTS, Start, Tag, known
+from api.problems import refuse
+from api.services import Parts, reply
+from contracts import catalogue
+from contracts.feature_site import site_of
+from contracts.features import FeatureChanges, Features, ReadFeatures
+from contracts.network import Scope
+from contracts.problem import ProblemCode
+
+router = APIRouter(prefix="/api/v1/clusters/{tag}/features", tags=["features"])
+
+
+@router.get("", operation_id="list_features", response_model=Features, summary="List features")
+async def list_features(services: Parts, principal: Reader, tag: Tag) -> Response:
+    """Every feature as AWS and Kubernetes have it now. What could not be read is ``unknown``; a controller that others
+    installed is ``foreign``. 503 where no worker answers in time: the cluster's record has what was last read."""
+    record = await known(services, tag)
+    identifier = f"{catalogue.READ_FEATURES_WORKFLOW}/{record.tag}/{uuid.uuid4()}"
+    scope = Scope(cluster=record.tag, region=record.region, created_by=principal.name, request_id=identifier)
+    site = site_of(record, scope)
+    if site is None:
+        raise refuse(
+            ProblemCode.CONFLICT,
+            f"cluster {tag!r} has no control plane yet, and so no features",
+            remedy="Create the control plane first (create-control-plane).",
+        )
+    found = await services.temporal.execute(
+        catalogue.READ_FEATURES_WORKFLOW,
+        ReadFeatures(site=site),
+        identifier,
+        Features,
+        services.settings.look_up_timeout,
+    )
+    return reply(found)
+
+
+@router.patch("", operation_id="update_features", summary="Switch features", **STARTS)
+async def update_features(start: Start, tag: Tag, body: FeatureChanges) -> Response:
+    """Switch the features that are named on or off, each with all that belongs to it; the others are not touched. A
+    feature that is as asked already is left alone; one that was interrupted is completed, or undone."""
+    return await start.on(catalogue.UPDATE_FEATURES, tag, body)

@@ -1,0 +1,139 @@
+"""What every route that starts an operation works with: its cluster, and how the caller wants it started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from api import starting
+from api.auth import Starter
+from api.mapping import Seen
+from api.planning import without_blockers
+from api.problems import refuse
+from api.services import Parts, Services, accepted, reply
+from api.wish import Wish
+from contracts import catalogue, names
+from contracts.access import Principal
+from contracts.catalogue import OperationKind
+from contracts.cluster import MEMO_RECORD, ClusterRecord
+from contracts.operation import Operation
+from contracts.plans import Plan
+from contracts.problem import ProblemCode
+
+Tag = Annotated[str, Path(description="The cluster's tag.", examples=["demo"], max_length=63)]
+ValidateOnly = Annotated[bool, Query(description="Check everything and answer with the plan (200); touch nothing.")]
+WaitForLeases = Annotated[
+    bool, Query(description="Queue behind operations that hold what is needed; false: fail at once instead.")
+]
+PlanId = Annotated[
+    str | None,
+    Query(description="The ``plan`` of a plan: start only if it still holds (else 412).", max_length=64),
+]
+
+STARTS: dict[str, Any] = {
+    "status_code": 202,
+    "response_model": Operation,
+    "responses": {200: {"model": Plan, "description": "With validate_only: the plan."}},
+}
+"""What a route that starts an operation declares."""
+
+
+async def record_of(services: Services, tag: str) -> ClusterRecord | None:
+    """The record of a cluster that is managed; None if there is none. Needs no worker."""
+    found = await services.temporal.find(names.cluster_id(tag))
+    if found is None or found.status is None or found.status.name != "RUNNING":
+        return None
+    memo = await found.memo()
+    return ClusterRecord.model_validate(memo[MEMO_RECORD]) if MEMO_RECORD in memo else None
+
+
+async def known(services: Services, tag: str) -> ClusterRecord:
+    """The cluster's record. Raises ProblemError (404) that names what is making the cluster, if something is."""
+    record = await record_of(services, tag)
+    if record is not None:
+        return record
+    creating = names.operation_id(catalogue.CREATE_CLUSTER.name, tag)
+    found = await services.temporal.find(creating)
+    made = found is not None and found.close_time is None
+    raise refuse(
+        ProblemCode.NOT_FOUND,
+        f"there is no cluster {tag!r}" + (f" yet; {creating} is making it" if made else ""),
+        operation=creating if made else None,
+        remedy="Watch that operation." if made else "GET /api/v1/clusters lists them; POST there creates one.",
+    )
+
+
+def blank_record(tag: str, region: str) -> ClusterRecord:
+    """The record of a cluster of which nothing exists yet."""
+    now = datetime.now(UTC)
+    return ClusterRecord(tag=tag, region=region, created_by="", created_at=now, updated_at=now)
+
+
+@dataclass(frozen=True)
+class Starting:
+    """One request to start an operation."""
+
+    services: Services
+    request: Request
+    principal: Principal
+    validate_only: bool
+    wait_for_leases: bool
+    plan: str | None
+
+    async def on(self, kind: OperationKind[Any], tag: str, spec: BaseModel) -> Response:
+        """Start ``kind`` on the cluster ``tag``, or tell what would be started.
+
+        Raises ProblemError: 404 for an unknown cluster, 422 where something stands in the way, 409 where the operation
+        runs with another specification, 412 where the plan that was sent does not hold any more.
+        """
+        record = await known(self.services, tag)
+        return await self.planned(Wish(kind, tag, record.region, spec, self.wait_for_leases), record)
+
+    async def planned(self, wish: Wish, record: ClusterRecord) -> Response:
+        """Start what is wished, unless its plan says that something stands in the way."""
+        planning = self.services.planning
+        if not self.validate_only and (seen := await self._asked_before(wish)) is not None:
+            return accepted(seen, self.services.linker(self.request))
+        findings = await planning.findings(wish, record)
+        if self.plan is not None:
+            planning.hold(self.plan, wish, findings)
+        without_blockers(findings)
+        if self.validate_only:
+            self.request.state.audit_detail = "validate_only"
+            return reply(planning.plan(wish, self.principal, findings))
+        facts = findings.facts_hash if findings is not None and self.plan is not None else None
+        return await self.carry_out(replace(wish, plan_facts=facts))
+
+    async def carry_out(self, wish: Wish) -> Response:
+        """Start what is wished."""
+        self.request.state.operation = wish.workflow_id
+        seen = await starting.repeated(self.services, self.request, self.principal, wish)
+        if seen is None:
+            seen = await starting.start(self.services, self.request, self.principal, wish)
+        return accepted(seen, self.services.linker(self.request))
+
+    async def _asked_before(self, wish: Wish) -> Seen | None:
+        """The operation, if this very request has started it before, or if it runs just so: what it has changed since
+        would be found in its own way."""
+        self.request.state.operation = wish.workflow_id
+        seen = await starting.repeated(self.services, self.request, self.principal, wish)
+        return seen or await starting.joined(self.services, self.request, self.principal, wish)
+
+
+def _starting(
+    request: Request,
+    services: Parts,
+    principal: Starter,
+    validate_only: ValidateOnly = False,
+    wait_for_leases: WaitForLeases = True,
+    plan: PlanId = None,
+) -> Starting:
+    return Starting(services, request, principal, validate_only, wait_for_leases, plan)
+
+
+Start = Annotated[Starting, Depends(_starting)]

@@ -1,0 +1,83 @@
+"""EKS node groups of a cluster."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+from starlette.responses import Response
+
+from api.auth import Reader
+from api.managed import STARTS, Start, Tag, known
+from api.problems import ProblemError
+from api.services import Parts, Services, reply
+from contracts import catalogue
+from contracts.cluster import ClusterRecord
+from contracts.model import Model
+from contracts.network import Scope
+from contracts.node_groups import (
+    LIST_NODE_GROUPS_WORKFLOW,
+    DeleteNodeGroupSpec,
+    ListNodeGroups,
+    NodeGroup,
+    NodeGroups,
+    NodeGroupScaling,
+    NodeGroupSpec,
+    ScaleNodeGroupSpec,
+)
+
+router = APIRouter(prefix="/api/v1/clusters/{tag}/node-groups", tags=["node groups"])
+
+Name = Annotated[str, Path(description="The node group's name.", examples=["cpu"], max_length=63)]
+
+
+class NodeGroupList(Model):
+    """The node groups of a cluster's EKS cluster, others' among them."""
+
+    node_groups: list[NodeGroup] = Field(default_factory=list)
+    live: bool
+    """Whether EKS and Kubernetes were asked just now; false: what the cluster's record says."""
+
+
+@router.get("", operation_id="list_node_groups", response_model=NodeGroupList, summary="List node groups")
+async def list_node_groups(services: Parts, principal: Reader, tag: Tag) -> Response:
+    """As they are now; as the record last had them where nobody answers in time."""
+    record = await known(services, tag)
+    found = await _look(services, record, principal.name)
+    if found is None:
+        return reply(NodeGroupList(node_groups=record.node_groups, live=False))
+    return reply(NodeGroupList(node_groups=found.node_groups, live=True))
+
+
+async def _look(services: Services, record: ClusterRecord, by: str) -> NodeGroups | None:
+    if record.control_plane is None:
+        return NodeGroups()
+    identifier = f"{LIST_NODE_GROUPS_WORKFLOW}/{record.tag}/{uuid.uuid4()}"
+    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=identifier)
+    question = ListNodeGroups(scope=scope, eks_cluster=record.control_plane.name)
+    limit = services.settings.check_timeout
+    try:
+        return await services.temporal.execute(LIST_NODE_GROUPS_WORKFLOW, question, identifier, NodeGroups, limit)
+    except ProblemError:
+        return None
+
+
+@router.post("", operation_id="create_node_group", summary="Create a node group", **STARTS)
+async def create_node_group(start: Start, tag: Tag, body: NodeGroupSpec) -> Response:
+    """EC2 instances that EKS manages, until they are Ready with their accelerators."""
+    return await start.on(catalogue.CREATE_NODE_GROUP, tag, body)
+
+
+@router.post("/{name}/scale", operation_id="scale_node_group", summary="Scale a node group", **STARTS)
+async def scale_node_group(start: Start, tag: Tag, name: Name, body: NodeGroupScaling) -> Response:
+    """Another number of nodes. Asked again while it runs, the last word holds."""
+    spec = ScaleNodeGroupSpec(node_group=name, **body.model_dump())
+    return await start.on(catalogue.SCALE_NODE_GROUP, tag, spec)
+
+
+@router.delete("/{name}", operation_id="delete_node_group", summary="Delete a node group", **STARTS)
+async def delete_node_group(start: Start, tag: Tag, name: Name) -> Response:
+    """Evict its pods, end its instances, and delete what was made for it."""
+    return await start.on(catalogue.DELETE_NODE_GROUP, tag, DeleteNodeGroupSpec(node_group=name))

@@ -1,0 +1,136 @@
+"""Nodes of a cluster: listed with their health and use, rebooted, replaced and deleted."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from api import pages
+from api.auth import Reader
+from api.managed import STARTS, Start, Tag, known
+from api.operations import PageToken, page_reply
+from api.services import Parts, Services, reply
+from contracts import catalogue
+from contracts.catalogue import READ_NODES_WORKFLOW
+from contracts.cluster import ClusterRecord
+from contracts.model import Model
+from contracts.node_views import MOST_ON_A_PAGE, NodesRead, NodesSummary, NodeView, PodOnNode, ReadNodes
+from contracts.nodes import DeleteNodesSpec, RebootNodesSpec, ReplaceNodesSpec
+
+router = APIRouter(prefix="/api/v1/clusters/{tag}/nodes", tags=["nodes"])
+
+Group = Annotated[
+    str | None, Query(description="Only nodes of this instance group, node group or node pool.", max_length=100)
+]
+NodesPageSize = Annotated[int, Query(ge=1, le=MOST_ON_A_PAGE)]
+NodePath = Annotated[
+    str,
+    Path(
+        description="The node's instance (i-…), Kubernetes name (hyperpod-i-…) or logical ID.",
+        examples=["hyperpod-i-0123456789abcdef0"],
+        max_length=253,
+    ),
+]
+
+
+class NodePage(Model):
+    """Some nodes, by group and name."""
+
+    nodes: list[NodeView] = Field(default_factory=list)
+    summary: NodesSummary
+    """Of all nodes of the cluster."""
+    matching: int
+    """Nodes that pass the filter, on all pages."""
+    read_at: datetime
+    next_page_token: str | None = None
+    """Absent on the last page."""
+
+
+class NodeDetail(Model):
+    """A node, and the pods that live on it."""
+
+    node: NodeView
+    pods: list[PodOnNode] = Field(default_factory=list)
+    read_at: datetime
+
+
+@router.get("", operation_id="list_nodes", response_model=NodePage, summary="List nodes")
+async def list_nodes(
+    services: Parts,
+    _: Reader,
+    tag: Tag,
+    group: Group = None,
+    unhealthy: Annotated[bool, Query(description="Only nodes that are not healthy.")] = False,
+    page_size: NodesPageSize = 50,
+    page_token: PageToken = None,
+) -> Response:
+    """Every node as SageMaker and Kubernetes have it now, those of EKS node groups and of Karpenter too: status,
+    health, accelerators and what pods use of them. The summary tells of all nodes, with what pending pods ask for."""
+    record = await known(services, tag)
+    listing = f"nodes/{tag}/{group or ''}/{unhealthy}"
+    after = pages.unseal(listing, page_token)
+    question = _question(record).model_copy(
+        update={
+            "group": group,
+            "unhealthy": unhealthy,
+            "after": after.decode() if after is not None else None,
+            "size": page_size,
+        }
+    )
+    found = await _read(services, question)
+    return page_reply(
+        NodePage(
+            nodes=found.nodes,
+            summary=found.summary,
+            matching=found.matching,
+            read_at=found.read_at,
+            next_page_token=pages.seal(listing, found.last.encode()) if found.last is not None else None,
+        )
+    )
+
+
+@router.get("/{node}", operation_id="get_node", response_model=NodeDetail, summary="Get a node")
+async def get_node(services: Parts, _: Reader, tag: Tag, node: NodePath) -> Response:
+    """One node, with the pods that live on it and what they belong to."""
+    record = await known(services, tag)
+    found = await _read(services, _question(record).model_copy(update={"node": node}))
+    return reply(NodeDetail(node=found.nodes[0], pods=found.pods, read_at=found.read_at))
+
+
+@router.post("/reboot", operation_id="reboot_nodes", summary="Reboot nodes", **STARTS)
+async def reboot_nodes(start: Start, tag: Tag, body: RebootNodesSpec) -> Response:
+    """Restart the nodes' operating systems; instances and volumes stay. Ends when each has booted anew and is Ready."""
+    return await start.on(catalogue.REBOOT_NODES, tag, body)
+
+
+@router.post("/replace", operation_id="replace_nodes", summary="Replace nodes", **STARTS)
+async def replace_nodes(start: Start, tag: Tag, body: ReplaceNodesSpec) -> Response:
+    """Other instances in the nodes' place; everything on their volumes is lost. Ends when the new ones are Ready."""
+    return await start.on(catalogue.REPLACE_NODES, tag, body)
+
+
+@router.post("/delete", operation_id="delete_nodes", summary="Delete nodes", **STARTS)
+async def delete_nodes(start: Start, tag: Tag, body: DeleteNodesSpec) -> Response:
+    """End the nodes and lower their groups' targets by as many. Ends when they are gone."""
+    return await start.on(catalogue.DELETE_NODES, tag, body)
+
+
+def _question(record: ClusterRecord) -> ReadNodes:
+    return ReadNodes(
+        cluster=record.tag,
+        region=record.region,
+        hyperpod=record.hyperpod.name if record.hyperpod is not None else None,
+        eks_cluster=record.control_plane.name if record.control_plane is not None else None,
+    )
+
+
+async def _read(services: Services, question: ReadNodes) -> NodesRead:
+    """Raises ProblemError: 404 for a node that is not there, 503 where the cluster gives no answer in time."""
+    identifier = f"{READ_NODES_WORKFLOW}/{question.cluster}/{uuid.uuid4()}"
+    limit = services.settings.look_up_timeout
+    return await services.temporal.execute(READ_NODES_WORKFLOW, question, identifier, NodesRead, limit)

@@ -1,0 +1,45 @@
+"""Node groups and node pools as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cli.output import columns
+
+
+def node_group_lines(items: list[dict[str, Any]]) -> list[str]:
+    headers = ("NODE GROUP", "STATUS", "TYPES", "CAPACITY", "READY", "DESIRED", "MIN", "MAX", "ACCELERATORS", "PROBLEM")
+    rows = (
+        (
+            item["name"],
+            item["status"],
+            ",".join(item["instance_types"]),
+            item["capacity"],
+            item["ready"],
+            item["desired"],
+            item["minimum"],
+            item["maximum"],
+            item["accelerators"],
+            item.get("problem"),
+        )
+        for item in items
+    )
+    return columns(headers, rows)
+
+
+def node_pool_lines(items: list[dict[str, Any]]) -> list[str]:
+    headers = ("NODE POOL", "READY", "GROUPS", "NODES", "ACCELERATORS", "LIMIT", "IDLE NODES", "REASON")
+    rows = (
+        (
+            item["name"],
+            "yes" if item["ready"] else "no",
+            ",".join(item["instance_groups"]),
+            item["nodes"],
+            item["accelerators"],
+            item.get("gpu_limit"),
+            f"{item.get('consolidation') or '-'} after {item.get('consolidate_after') or '-'}",
+            item.get("reason"),
+        )
+        for item in items
+    )
+    return columns(headers, rows)
