@@ -25,6 +25,7 @@ from temporalio import activity
 from activities.context import operation_id
 from activities.errors import fail
 from activities.kubernetes import REQUEST_TIMEOUT, Connection, KubernetesClients, api_client
+from activities.nodes.sight import Raw, items
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
 from contracts.drain import CORDON_NODES, DRAIN_NODES, UNCORDON_NODES, Cordoned, CordonNodes, Drained, DrainNodes
@@ -34,7 +35,7 @@ from contracts.problem import ProblemCode
 ANNOTATION_CORDONED = f"{LABEL_DOMAIN}/cordoned-by"
 """On nodes that were cordoned from here, the operation: only those are ever uncordoned."""
 MIRROR = "kubernetes.io/config.mirror"
-PAGE = 500
+LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 SHOWN = 5
 """So many pods are named when a drain does not come to its end."""
 
@@ -128,25 +129,17 @@ def evict(api: client.ApiClient, node: str) -> list[Left]:
 
 def movable_pods(api: client.ApiClient, node: str | None = None) -> Iterator[Any]:
     """Pods of the node (of all nodes, without one) that are work: no daemons, no mirror pods, none that has ended."""
-    core, mark = client.CoreV1Api(api), None
-    selector = f"spec.nodeName={node}" if node else None
-    while True:
-        given: dict[str, Any] = {"field_selector": selector} if selector else {}
-        page: Any = core.list_pod_for_all_namespaces(
-            limit=PAGE, _continue=mark, _request_timeout=REQUEST_TIMEOUT, **given
-        )
-        yield from (pod for pod in page.items if pod.spec.node_name and _can_move(pod))
-        mark = page.metadata._continue if page.metadata else None
-        if not mark:
-            return
+    selector = ",".join((*((f"spec.nodeName={node}",) if node else ()), LIVE))
+    # Most pods of a large cluster are daemons: only the others are worth their models.
+    for pod in items(client.CoreV1Api(api).list_pod_for_all_namespaces, field_selector=selector):
+        if (pod.get("spec") or {}).get("nodeName") and _can_move(pod):
+            yield client.V1Pod.from_dict(pod)
 
 
-def _can_move(pod: Any) -> bool:
-    owners = pod.metadata.owner_references or []
-    daemon = any(owner.kind == "DaemonSet" and owner.controller for owner in owners)
-    mirror = MIRROR in (pod.metadata.annotations or {})
-    ended = pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
-    return not (daemon or mirror or ended)
+def _can_move(pod: Raw) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or []
+    daemon = any(owner["kind"] == "DaemonSet" and owner.get("controller") for owner in owners)
+    return not daemon and MIRROR not in (pod["metadata"].get("annotations") or {})
 
 
 def _evict(api: client.ApiClient, pod: Any) -> str | None:

@@ -26,6 +26,7 @@ from activities.nodes.back import Watcher, lack
 from activities.nodes.sight import Raw, members, required
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
+from contracts.hyperpod import counted
 from contracts.problem import ProblemCode
 from contracts.software import (
     READ_SOFTWARE,
@@ -128,7 +129,7 @@ class SoftwareActivities:
             settled = sight.cluster["ClusterStatus"] != "SystemUpdating"
             if len(ended) == len(request.groups) and settled and not lacks:
                 cluster = as_cluster(sight.cluster, True)
-                return Seen(detail, SoftwareUpdated(cluster=cluster, nodes=watcher.joined(sight), groups=groups))
+                return Seen(detail, SoftwareUpdated(cluster=cluster, **counted(watcher.joined(sight)), groups=groups))
             waiting = [f"{number} {text}" for text, number in Counter(lacks).most_common(SHOWN)]
             return Seen("; ".join([detail, *waiting]))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -25,8 +23,8 @@ async def list_features(services: Parts, principal: Reader, tag: Tag) -> Respons
     """Every feature as AWS and Kubernetes have it now. What could not be read is ``unknown``; a controller that others
     installed is ``foreign``. 503 where no worker answers in time: the cluster's record has what was last read."""
     record = await known(services, tag)
-    identifier = f"{catalogue.READ_FEATURES_WORKFLOW}/{record.tag}/{uuid.uuid4()}"
-    scope = Scope(cluster=record.tag, region=record.region, created_by=principal.name, request_id=identifier)
+    asked_by, asked = principal.name, catalogue.READ_FEATURES_WORKFLOW
+    scope = Scope(cluster=record.tag, region=record.region, created_by=asked_by, request_id=asked)
     site = site_of(record, scope)
     if site is None:
         raise refuse(
@@ -34,13 +32,8 @@ async def list_features(services: Parts, principal: Reader, tag: Tag) -> Respons
             f"cluster {tag!r} has no control plane yet, and so no features",
             remedy="Create the control plane first (create-control-plane).",
         )
-    found = await services.temporal.execute(
-        catalogue.READ_FEATURES_WORKFLOW,
-        ReadFeatures(site=site),
-        identifier,
-        Features,
-        services.settings.look_up_timeout,
-    )
+    question = ReadFeatures(site=site)
+    found = await services.lookups.read(asked, tag, question, Features)
     return reply(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from api.auth import Reader
 from api.managed import STARTS, Start, Tag, known
-from api.problems import ProblemError, parse
+from api.problems import parse
 from api.services import Parts, Services, reply
 from contracts import catalogue
 from contracts.capacity import InstanceGroupSpec
@@ -64,16 +63,9 @@ async def list_instance_groups(services: Parts, principal: Reader, tag: Tag) -> 
 
 
 async def _look(services: Services, record: ClusterRecord, name: str, by: str) -> HyperPodCluster | None:
-    identifier = f"{READ_INSTANCE_GROUPS_WORKFLOW}/{record.tag}/{uuid.uuid4()}"
-    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=identifier)
+    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=READ_INSTANCE_GROUPS_WORKFLOW)
     question = ReadGroups(scope=scope, hyperpod_cluster=name)
-    limit = services.settings.check_timeout
-    try:
-        return await services.temporal.execute(
-            READ_INSTANCE_GROUPS_WORKFLOW, question, identifier, HyperPodCluster, limit
-        )
-    except ProblemError:
-        return None
+    return await services.lookups.read_if_answered(READ_INSTANCE_GROUPS_WORKFLOW, record.tag, question, HyperPodCluster)
 
 
 @router.post("", operation_id="add_instance_group", summary="Add an instance group", **STARTS)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from typing import TypeVar
 
+from pydantic import BaseModel
+
+from api.problems import ProblemError
 from api.temporal import Temporal
 from contracts.catalogue import LOOK_UP_OPTIONS_WORKFLOW, MAKE_PLAN_WORKFLOW
 from contracts.cluster import ClusterSpec
@@ -15,6 +19,7 @@ from contracts.plans import MakePlan, PlanFindings
 _KEPT_SECONDS = 15.0
 _MOST_KEPT = 64
 
+Found = TypeVar("Found", bound=BaseModel)
 _Key = tuple[str, tuple[str, ...]]
 
 
@@ -41,23 +46,31 @@ class Lookups:
         return await asyncio.shield(kept[1])
 
     async def _look_up(self, region: str, instance_types: list[str]) -> Options:
-        return await self._temporal.execute(
-            LOOK_UP_OPTIONS_WORKFLOW,
-            LookUpOptions(region=region, instance_types=instance_types),
-            f"{LOOK_UP_OPTIONS_WORKFLOW}/{region}/{uuid.uuid4()}",
-            Options,
-            self._look_up_limit,
-        )
+        question = LookUpOptions(region=region, instance_types=instance_types)
+        return await self._ask(LOOK_UP_OPTIONS_WORKFLOW, region, question, Options, self._look_up_limit)
 
     async def plan(self, question: MakePlan) -> PlanFindings:
         """What an operation would do. Raises ProblemError, 503 where the account gives no answer in time."""
-        return await self._temporal.execute(
-            MAKE_PLAN_WORKFLOW,
-            question,
-            f"{MAKE_PLAN_WORKFLOW}/{question.record.tag}/{uuid.uuid4()}",
-            PlanFindings,
-            self._check_limit,
-        )
+        return await self._ask(MAKE_PLAN_WORKFLOW, question.record.tag, question, PlanFindings, self._check_limit)
+
+    async def read(self, workflow_type: str, tag: str, question: BaseModel, result: type[Found]) -> Found:
+        """What a cluster shows now. Raises ProblemError, 503 where it gives no answer in time."""
+        return await self._ask(workflow_type, tag, question, result, self._look_up_limit)
+
+    async def read_if_answered(
+        self, workflow_type: str, tag: str, question: BaseModel, result: type[Found]
+    ) -> Found | None:
+        """What a cluster shows now; None where it gives no answer soon: what its record says is shown then."""
+        try:
+            return await self._ask(workflow_type, tag, question, result, self._check_limit)
+        except ProblemError:
+            return None
+
+    async def _ask(
+        self, workflow_type: str, about: str, question: BaseModel, result: type[Found], limit: float
+    ) -> Found:
+        identifier = f"{workflow_type}/{about}/{uuid.uuid4()}"
+        return await self._temporal.execute(workflow_type, question, identifier, result, limit)
 
 
 def _failed(task: asyncio.Task[Options]) -> bool:

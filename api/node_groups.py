@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -11,14 +10,13 @@ from starlette.responses import Response
 
 from api.auth import Reader
 from api.managed import STARTS, Start, Tag, known
-from api.problems import ProblemError
 from api.services import Parts, Services, reply
 from contracts import catalogue
+from contracts.catalogue import LIST_NODE_GROUPS_WORKFLOW
 from contracts.cluster import ClusterRecord
 from contracts.model import Model
 from contracts.network import Scope
 from contracts.node_groups import (
-    LIST_NODE_GROUPS_WORKFLOW,
     DeleteNodeGroupSpec,
     ListNodeGroups,
     NodeGroup,
@@ -54,14 +52,9 @@ async def list_node_groups(services: Parts, principal: Reader, tag: Tag) -> Resp
 async def _look(services: Services, record: ClusterRecord, by: str) -> NodeGroups | None:
     if record.control_plane is None:
         return NodeGroups()
-    identifier = f"{LIST_NODE_GROUPS_WORKFLOW}/{record.tag}/{uuid.uuid4()}"
-    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=identifier)
+    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=LIST_NODE_GROUPS_WORKFLOW)
     question = ListNodeGroups(scope=scope, eks_cluster=record.control_plane.name)
-    limit = services.settings.check_timeout
-    try:
-        return await services.temporal.execute(LIST_NODE_GROUPS_WORKFLOW, question, identifier, NodeGroups, limit)
-    except ProblemError:
-        return None
+    return await services.lookups.read_if_answered(LIST_NODE_GROUPS_WORKFLOW, record.tag, question, NodeGroups)
 
 
 @router.post("", operation_id="create_node_group", summary="Create a node group", **STARTS)

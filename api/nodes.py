@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import datetime
 from typing import Annotated
 
@@ -131,6 +130,4 @@ def _question(record: ClusterRecord) -> ReadNodes:
 
 async def _read(services: Services, question: ReadNodes) -> NodesRead:
     """Raises ProblemError: 404 for a node that is not there, 503 where the cluster gives no answer in time."""
-    identifier = f"{READ_NODES_WORKFLOW}/{question.cluster}/{uuid.uuid4()}"
-    limit = services.settings.look_up_timeout
-    return await services.temporal.execute(READ_NODES_WORKFLOW, question, identifier, NodesRead, limit)
+    return await services.lookups.read(READ_NODES_WORKFLOW, question.cluster, question, NodesRead)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated
 
 from fastapi import APIRouter, Body
@@ -31,9 +30,7 @@ async def get_software(services: Parts, _: Reader, tag: Tag) -> Response:
             remedy=f"Start {catalogue.CREATE_HYPERPOD.name} for {tag} first.",
         )
     question = ReadSoftware(cluster=tag, region=record.region, hyperpod=record.hyperpod.name)
-    identifier = f"{READ_SOFTWARE_WORKFLOW}/{tag}/{uuid.uuid4()}"
-    limit = services.settings.look_up_timeout
-    found = await services.temporal.execute(READ_SOFTWARE_WORKFLOW, question, identifier, SoftwareRead, limit)
+    found = await services.lookups.read(READ_SOFTWARE_WORKFLOW, tag, question, SoftwareRead)
     return reply(found)
 
 

@@ -1,17 +1,17 @@
-"""``python -m bench [pipeline] [gateway] [parked] [together]``: run benchmarks and print a report; all by default."""
+"""``python -m bench [NAME…]``: run benchmarks and print a report; all by default."""
 
 from __future__ import annotations
 
 import argparse
 
-from bench import gateway, pipeline, scale
+from bench import capacity, features, gateway, pipeline, scale
 from bench.report import Report
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", help="pipeline, gateway, parked, together; none: all")
-    parser.add_argument("--rounds", type=int, default=3, help="creations of the pipeline benchmark")
+    parser.add_argument("names", nargs="*", help="pipeline, gateway, parked, together, capacity, features; none: all")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of pipeline, capacity and features")
     options = parser.parse_args()
     report = Report()
     benchmarks = {
@@ -19,6 +19,8 @@ def main() -> None:
         "gateway": lambda: gateway.run(report),
         "parked": lambda: scale.parked(report),
         "together": lambda: scale.together(report),
+        "capacity": lambda: capacity.run(report, options.rounds),
+        "features": lambda: features.run(report, options.rounds),
     }
     if unknown := set(options.names) - set(benchmarks):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")

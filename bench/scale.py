@@ -35,12 +35,12 @@ def parked(report: Report) -> None:
     try:
         stack.start_only("temporal")
         with _parking_worker(stack) as worker:
-            base_memory, base_cpu = _memory(worker.pid), _cpu_share(worker.pid)
+            base_memory, base_cpu = resident(worker.pid), _cpu_share(worker.pid)
             started = 0
             for target in STEPS:
                 asyncio.run(_park(stack, started, target))
                 started = target
-                memory = (_memory(worker.pid) - base_memory) * 1024 / target
+                memory = (resident(worker.pid) - base_memory) * 1024 / target
                 cpu = (_cpu_share(worker.pid) - base_cpu) * 1000 / target
                 report.add(f"memory per parked operation, {target} parked", "KiB", [memory], "flat")
                 report.add(f"CPU per parked operation, {target} parked", "ms/s", [cpu], "flat")
@@ -122,7 +122,7 @@ def _parking_worker(stack: LocalStack) -> Iterator[subprocess.Popen[bytes]]:
             worker.wait()
 
 
-def _memory(pid: int) -> float:
+def resident(pid: int) -> float:
     """Resident memory in MiB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cli.output import columns, pairs
+from cli.view import compact
 
 _MARKS = {"create": "+", "change": "~", "delete": "-", "keep": " ", "nothing": "="}
 
@@ -43,8 +44,11 @@ def _checked(plan: dict[str, Any]) -> str:
 
 def _change(change: dict[str, Any]) -> str:
     said = f"{_MARKS[change['action']]} {change['kind']} {change['name']}"
-    if change.get("before") is not None or change.get("after") is not None:
-        said += f": {change.get('before')} → {change.get('after')}"
+    before, after = change.get("before"), change.get("after")
+    if before is not None:
+        said += f": {compact(before)} → {'none' if after is None else compact(after)}"
+    elif after is not None:
+        said += f": {compact(after)}"
     return f"{said} ({change['detail']})" if change.get("detail") else said
 
 

@@ -16,19 +16,20 @@ def summary_lines(record: Record) -> list[str]:
     eks = record.get("control_plane") or {}
     hyperpod = record.get("hyperpod") or {}
     nodes = record.get("nodes") or []
-    ready = sum(1 for node in nodes if node.get("ready"))
     lines = pairs(
         [
             ("Cluster", f"{record['tag']} in {record['region']}"),
             ("EKS cluster", _named(eks.get("name"), eks.get("status"), _version(eks, record))),
             ("HyperPod cluster", _named(hyperpod.get("name"), hyperpod.get("status"))),
             *(("S3 storage", claim_line(claim)) for claim in record.get("storage") or []),
-            ("Nodes", f"{ready} of {len(nodes)} Ready" if nodes else None),
+            ("Nodes", _readiness(record)),
         ]
     )
     if nodes:
         headers = ("NODE", "GROUP", "TYPE", "CAPACITY", "ZONE", "ACCELERATORS", "STATUS", "HEALTH")
         lines += ["", *columns(headers, map(_node, nodes))]
+        if (left := _node_totals(record)[1] - len(nodes)) > 0:
+            lines.append(f"{left} more: instantstart node list {record['tag']}")
     return lines
 
 
@@ -58,13 +59,12 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
     view, operations = answer["cluster"], answer["operations"]
     record: Record = view["record"]
     eks, hyperpod = record.get("control_plane") or {}, record.get("hyperpod") or {}
-    nodes = record.get("nodes") or []
     lines = pairs(
         [
             ("Cluster", record["tag"]),
             ("EKS", eks.get("status")),
             ("HyperPod", hyperpod.get("status")),
-            ("Nodes", f"{sum(1 for node in nodes if node.get('ready'))} of {len(nodes)} Ready" if nodes else None),
+            ("Nodes", _readiness(record)),
             ("Verified", f"{age(record['updated_at'])} ago"),
         ]
     )
@@ -102,6 +102,19 @@ def _node(node: dict[str, Any]) -> tuple[Any, ...]:
         "Ready" if node.get("ready") else "NotReady",
         node.get("health"),
     )
+
+
+def _node_totals(record: Record) -> tuple[int, int]:
+    """How many nodes are Ready, and how many there are: the list has no more than some of a large cluster's."""
+    nodes = record.get("nodes") or []
+    if counts := record.get("node_counts"):
+        return sum(each["ready"] for each in counts), sum(each["nodes"] for each in counts)
+    return sum(1 for node in nodes if node.get("ready")), len(nodes)
+
+
+def _readiness(record: Record) -> str | None:
+    ready, total = _node_totals(record)
+    return f"{ready} of {total} Ready" if total else None
 
 
 def _version(eks: dict[str, Any], record: Record) -> str | None:

@@ -141,6 +141,7 @@ def operation_lines(operation: Operation) -> list[str]:
             ("Phase", operation["phase"]),
             ("Waits for", operation.get("detail")),
             ("Started", f"{operation['started_at']} by {operation['started_by']}"),
+            ("Asked anew", "; ".join((operation.get("result") or {}).get("asked_anew") or []) or None),
             ("Temporal", links.get("temporal")),
         ]
     )

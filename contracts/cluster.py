@@ -12,7 +12,7 @@ from contracts.capacity import InstanceGroupSpec, check_groups
 from contracts.dependencies import ComponentStatus
 from contracts.eks import DEFAULT_KUBERNETES_VERSION, ControlPlane, KubernetesVersion
 from contracts.features import FeatureStatus
-from contracts.hyperpod import HyperPodCluster, HyperPodSpec, Node
+from contracts.hyperpod import HyperPodCluster, HyperPodSpec, Node, NodeCount, counts_of
 from contracts.identity import Identity
 from contracts.lease import Lease, LeaseGrant, LeaseRequest
 from contracts.model import Model
@@ -69,12 +69,19 @@ class ClusterRecord(Model):
     dependencies: list[ComponentStatus] = Field(default_factory=list)
     hyperpod: HyperPodCluster | None = None
     nodes: list[Node] = Field(default_factory=list)
+    """At most 100 of HyperPod's nodes, as last verified; ``GET …/nodes`` lists all as they are."""
+    node_counts: list[NodeCount] = Field(default_factory=list)
+    """All of them as numbers, by instance group; empty where ``nodes`` are all."""
     storage: list[Claim] = Field(default_factory=list)
     node_groups: list[NodeGroup] = Field(default_factory=list)
     node_pools: list[NodePool] = Field(default_factory=list)
     features: list[FeatureStatus] = Field(default_factory=list)
     """As last read; ``GET …/features`` reads them anew."""
     updated_at: datetime
+
+    @property
+    def node_total(self) -> int:
+        return sum(each.nodes for each in self.node_counts or counts_of(self.nodes))
 
 
 class RecordChange(Model):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -105,9 +107,64 @@ class Node(Model):
     """Label sagemaker.amazonaws.com/node-health-status."""
 
 
-class NodesReady(Model):
+class NodeCount(Model):
+    """How many nodes an instance group has in Kubernetes, and how many of them are Ready."""
+
+    group: str
+    nodes: int
+    ready: int
+
+
+MOST_NODES_KEPT = 100
+"""Nodes in a record or in a history: thousands would be more than one of Temporal's payloads takes (2 MB)."""
+
+
+class CountedNodes(Model):
+    """A cluster's nodes: all of them as numbers, and at most ``MOST_NODES_KEPT`` one by one."""
+
     cluster: HyperPodCluster
     nodes: list[Node]
+    """Those that are not Ready first taken, then some of every group."""
+    node_counts: list[NodeCount] = Field(default_factory=list)
+    """By group; empty where ``nodes`` are all."""
+
+    @property
+    def counts(self) -> list[NodeCount]:
+        return self.node_counts or counts_of(self.nodes)
+
+    @property
+    def total(self) -> int:
+        return sum(each.nodes for each in self.counts)
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The members of the cluster's record that this says."""
+        return {"hyperpod": self.cluster, "nodes": self.nodes, "node_counts": self.counts}
+
+
+def counts_of(nodes: Iterable[Node]) -> list[NodeCount]:
+    found = list(nodes)
+    present, ready = (
+        Counter(each.instance_group for each in found),
+        Counter(each.instance_group for each in found if each.ready),
+    )
+    return [NodeCount(group=group, nodes=present[group], ready=ready[group]) for group in sorted(present)]
+
+
+def counted(nodes: Iterable[Node]) -> dict[str, Any]:
+    """``nodes`` and ``node_counts`` of a model from all of a cluster's nodes."""
+    found, rank = list(nodes), Counter[str]()
+    ranked: list[tuple[bool, int, Node]] = []
+    for each in found:
+        rank[each.instance_group] += 1
+        ranked.append((each.ready, rank[each.instance_group], each))
+    taken = [node for _, _, node in sorted(ranked, key=lambda item: item[:2])[:MOST_NODES_KEPT]]
+    taken.sort(key=lambda node: (node.instance_group, node.name))
+    return {"nodes": taken, "node_counts": counts_of(found)}
+
+
+class NodesReady(CountedNodes):
+    """The nodes that were waited for."""
 
 
 class WaitForGroupsGone(Model):
@@ -124,11 +181,13 @@ class ListNodes(Model):
     scope: Scope
     name: str
     eks_cluster: str
+    names_of: str | None = None
+    """An instance group whose nodes are all named in the answer."""
 
 
-class Nodes(Model):
-    cluster: HyperPodCluster
-    nodes: list[Node]
+class Nodes(CountedNodes):
+    names: list[str] = Field(default_factory=list)
+    """Every node of the group that was asked for, as Kubernetes calls it."""
 
 
 ENSURE_HYPERPOD = Act("hyperpod.ensure_cluster", EnsureHyperPod, HyperPodCluster)

@@ -241,5 +241,3 @@ WAIT_FOR_NODE_GROUP_GONE = Wait("node_groups.wait_until_gone", NodeGroupRef, Nod
 DELETE_LAUNCH_TEMPLATE = Act("node_groups.delete_launch_template", NodeGroupRef, CleanedUp)
 DELETE_NODE_ROLE = Act("node_groups.delete_role", DeleteNodeRole, CleanedUp)
 LIST_NODE_GROUPS = Act("node_groups.list", ListNodeGroups, NodeGroups)
-
-LIST_NODE_GROUPS_WORKFLOW = "list-node-groups"

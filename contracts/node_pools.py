@@ -152,5 +152,3 @@ START_NODE_POOL_DELETION = Act("node_pools.delete", NodePoolRef, NodePoolGone, q
 WAIT_FOR_NODE_POOL_GONE = Wait("node_pools.wait_until_gone", NodePoolRef, NodePoolGone, limit=IDLE_LIMIT)
 DELETE_NODE_CLASS = Act("node_pools.delete_node_class", DeleteNodeClass, NodeClassGone, queue=Queue.KUBERNETES)
 LIST_NODE_POOLS = Act("node_pools.list", ListNodePools, NodePools, queue=Queue.KUBERNETES)
-
-LIST_NODE_POOLS_WORKFLOW = "list-node-pools"

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from contracts.activity import Act, Wait
-from contracts.hyperpod import HyperPodCluster, Node
+from contracts.hyperpod import CountedNodes
 from contracts.model import Ensured, Model
 from contracts.names import LABEL_DOMAIN, short_hash
 from contracts.network import Scope
@@ -152,10 +152,9 @@ class NodeOutcome(Model):
     instance_now: str | None = None
 
 
-class NodesBack(Model):
-    cluster: HyperPodCluster
-    nodes: list[Node]
+class NodesBack(CountedNodes):
     """All of the cluster."""
+
     outcomes: list[NodeOutcome]
 
 

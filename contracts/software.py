@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from contracts.activity import Act, Wait
 from contracts.capacity import GroupName
-from contracts.hyperpod import HyperPodCluster, Node
+from contracts.hyperpod import CountedNodes
 from contracts.model import Ensured, Model, fault
 from contracts.network import Scope
 
@@ -126,9 +126,7 @@ class WaitForSoftware(Model):
     """As in the request: a status that was there before says nothing of this update."""
 
 
-class SoftwareUpdated(Model):
-    cluster: HyperPodCluster
-    nodes: list[Node]
+class SoftwareUpdated(CountedNodes):
     groups: list[GroupSoftware]
 
 

@@ -9,6 +9,7 @@ as somebody is queued.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -165,7 +166,10 @@ class ClusterEntity:
     @workflow.signal(name="amend")
     def amend(self, change: RecordChange) -> None:
         """Put what an operation has verified into the record."""
-        document = self._record.model_dump(mode="json") | change.changes | {"updated_at": workflow.now().isoformat()}
+        # Counts belong to the nodes that they came with.
+        counts: dict[str, Any] = {"node_counts": []} if "nodes" in change.changes else {}
+        now = {"updated_at": workflow.now().isoformat()}
+        document = self._record.model_dump(mode="json") | counts | change.changes | now
         self._record = ClusterRecord.model_validate(document)
         self._dirty = True
 
@@ -277,7 +281,7 @@ class ClusterEntity:
             eks_status=record.control_plane.status if record.control_plane else None,
             hyperpod_cluster=record.hyperpod.name if record.hyperpod else None,
             hyperpod_status=record.hyperpod.status if record.hyperpod else None,
-            nodes=len(record.nodes),
+            nodes=record.node_total,
             created_by=record.created_by,
             created_at=record.created_at,
             updated_at=record.updated_at,

@@ -6,13 +6,11 @@ wait for it.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, READ_FEATURES_WORKFLOW, UPDATE_FEATURES
+from contracts.catalogue import CREATE_CONTROL_PLANE, UPDATE_FEATURES
 from contracts.eks import ControlPlane
 from contracts.feature_catalogue import DEFINITIONS, planned, predecessors
 from contracts.feature_site import site_of
@@ -25,7 +23,6 @@ from contracts.features import (
     Feature,
     FeatureChanges,
     FeatureOptions,
-    Features,
     FeatureState,
     FeatureStatus,
     PartKind,
@@ -38,7 +35,6 @@ from contracts.identity import ENSURE_OIDC_PROVIDER, EnsureOidcProvider
 from contracts.operation import Outcome, Start
 from contracts.plans import PlanFindings
 from contracts.problem import Problem, ProblemCode, problem
-from contracts.queues import task_queue
 from workflows.dependencies import dependencies_stage
 from workflows.engine import Operation, Skipped, StagePlan, StageRun, together
 from workflows.engine.failures import refusal
@@ -214,18 +210,3 @@ def _not_reached(status: FeatureStatus, wanted: str) -> Problem:
         remedy="Mend what it names, then retry.",
         retryable=True,
     )
-
-
-@workflow.defn(name=READ_FEATURES_WORKFLOW)
-class ReadFeaturesWorkflow:
-    @workflow.run
-    async def run(self, question: ReadFeatures) -> Features:
-        found: Features = await workflow.execute_activity(
-            READ_FEATURES.name,
-            question,
-            task_queue=task_queue(READ_FEATURES.queue, question.site.scope.region),
-            result_type=Features,
-            schedule_to_close_timeout=timedelta(seconds=30),
-            retry_policy=RetryPolicy(maximum_attempts=3),
-        )
-        return found

@@ -92,8 +92,8 @@ async def hyperpod_stage(
                 groups=[each.spec.name for each in placed],
             ),
         )
-        await run.record(hyperpod=ready.cluster, nodes=ready.nodes)
-        run.detail(f"{ready.cluster.name} {ready.cluster.status}, {len(ready.nodes)} nodes Ready")
+        await run.record(**ready.recorded)
+        run.detail(f"{ready.cluster.name} {ready.cluster.status}, {ready.total} nodes Ready")
         return ready
 
     return await operation.stage(HYPERPOD.name, steps)

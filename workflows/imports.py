@@ -10,7 +10,7 @@ from contracts.catalogue import IMPORT_CLUSTER, REDETECT_CLUSTER
 from contracts.cluster import ClusterRecord
 from contracts.dependencies import ComponentStatus
 from contracts.features import READ_FEATURES, FeatureStatus, ReadFeatures, Site
-from contracts.hyperpod import LIST_NODES, ListNodes, Node
+from contracts.hyperpod import LIST_NODES, ListNodes
 from contracts.identity import ENSURE_ACCESS_ENTRY, VERIFY_ACCESS, EnsureAccessEntry, VerifyAccess
 from contracts.imports import (
     ADOPT,
@@ -156,7 +156,7 @@ async def detection_stage(operation: Operation[Any], names: Any) -> Detected:
             "network": detected.network,
             "identity": detected.identity,
         }
-        await run.record(**changes, hyperpod=detected.hyperpod, nodes=[])
+        await run.record(**changes, hyperpod=detected.hyperpod, nodes=[], node_counts=[])
         found = f"{detected.hyperpod.name} {detected.hyperpod.status}" if detected.hyperpod else "no HyperPod cluster"
         run.detail(f"{eks_cluster} {detected.control_plane.status}, {found} in {detected.network.vpc_id}")
         return detected
@@ -177,7 +177,7 @@ async def workloads_stage(operation: Operation[Any], detected: Detected) -> Dete
             _features(run, operation, detected),
         )
         await run.record(
-            nodes=nodes,
+            **nodes,
             dependencies=_components(detected, workloads),
             storage=workloads.storage,
             node_groups=node_groups,
@@ -185,8 +185,8 @@ async def workloads_stage(operation: Operation[Any], detected: Detected) -> Dete
             features=features,
         )
         run.detail(
-            f"{len(nodes)} HyperPod nodes, {len(node_groups)} node groups, {len(operation.record.dependencies)} "
-            f"components, {len(workloads.storage)} S3 claims"
+            f"{operation.record.node_total} HyperPod nodes, {len(node_groups)} node groups, "
+            f"{len(operation.record.dependencies)} components, {len(workloads.storage)} S3 claims"
         )
         return workloads
 
@@ -197,11 +197,13 @@ def _components(detected: Detected, workloads: DetectedWorkloads) -> list[Compon
     return [*detected.dependencies, *workloads.dependencies]
 
 
-async def _nodes(run: StageRun, operation: Operation[Any], detected: Detected) -> list[Node]:
+async def _nodes(run: StageRun, operation: Operation[Any], detected: Detected) -> dict[str, Any]:
+    """HyperPod's nodes as members of the record."""
     if detected.hyperpod is None:
-        return []
+        return {"nodes": [], "node_counts": []}
     wish = ListNodes(scope=operation.scope, name=detected.hyperpod.name, eks_cluster=detected.control_plane.name)
-    return (await run.act(LIST_NODES, wish)).nodes
+    found = await run.act(LIST_NODES, wish)
+    return {"nodes": found.nodes, "node_counts": found.counts}
 
 
 async def _node_groups(run: StageRun, operation: Operation[Any], eks_cluster: str) -> list[NodeGroup]:
@@ -236,7 +238,7 @@ def report(record: ClusterRecord, gaps: list[Gap]) -> dict[str, Any]:
         "hyperpod_cluster": record.hyperpod.name if record.hyperpod else None,
         "origin": record.origin,
         "instance_groups": [each.name for each in record.hyperpod.groups] if record.hyperpod else [],
-        "nodes": len(record.nodes),
+        "nodes": record.node_total,
         "features": {each.feature.value: each.state.value for each in record.features},
         "gaps": [gap.model_dump(mode="json") for gap in gaps],
     }

@@ -25,6 +25,7 @@ from contracts.hyperpod import (
     WAIT_FOR_HYPERPOD,
     HyperPodCluster,
     ListNodes,
+    NodeCount,
     NodesReady,
     WaitForGroupsGone,
     WaitForHyperPod,
@@ -105,7 +106,7 @@ class Grouped:
                 targets={group: count},
             ),
         )
-        await run.record(hyperpod=ready.cluster, nodes=ready.nodes)
+        await run.record(**ready.recorded)
         return ready
 
     async def current(self, run: StageRun, group: str) -> int:
@@ -116,7 +117,7 @@ class Grouped:
 
 
 def result_of(ready: NodesReady, group: str) -> dict[str, Any]:
-    """What is there now of the group."""
+    """What is there now of the group; its nodes as far as they are kept one by one."""
     found = next((each for each in ready.cluster.groups if each.name == group), None)
     return {
         "group": found.model_dump(mode="json") if found else None,
@@ -125,14 +126,14 @@ def result_of(ready: NodesReady, group: str) -> dict[str, Any]:
 
 
 def _said(ready: NodesReady, group: str) -> str:
-    nodes = [node for node in ready.nodes if node.instance_group == group]
-    return f"{group}: {sum(node.ready for node in nodes)} of {len(nodes)} nodes Ready"
+    count = next((each for each in ready.counts if each.group == group), NodeCount(group=group, nodes=0, ready=0))
+    return f"{group}: {count.ready} of {count.nodes} nodes Ready"
 
 
 @workflow.defn(name=ADD_INSTANCE_GROUP.name)
 class AddInstanceGroup(Operation[InstanceGroupSpec]):
     kind = ADD_INSTANCE_GROUP
-    stages = (checks(*GROUP_INPUTS), StagePlan("instance-group", "Instance group", inputs=GROUP_INPUTS))
+    stages = (checks(*GROUP_INPUTS), StagePlan("instance_group", "Instance group", inputs=GROUP_INPUTS))
 
     @workflow.init
     def __init__(self, start: Start[InstanceGroupSpec]) -> None:
@@ -161,7 +162,7 @@ class AddInstanceGroup(Operation[InstanceGroupSpec]):
                         raise
                 await self._decide(run, parts, found)
 
-        return result_of(await self.stage("instance-group", steps), self.spec.name)
+        return result_of(await self.stage("instance_group", steps), self.spec.name)
 
     async def _make(self, run: StageRun, parts: Grouped, network: Network) -> NodesReady:
         spec, identity, scope = self.spec, self.record.identity, self.scope
@@ -348,8 +349,8 @@ class DeleteInstanceGroup(Operation[DeleteInstanceGroupSpec]):
             run.observed = True
             run.detail("not asked for: pods go with their nodes")
             return
-        listed = await run.act(LIST_NODES, self._list(parts))
-        nodes = [node.name for node in listed.nodes if node.instance_group == self.spec.group]
+        listed = await run.act(LIST_NODES, self._list(parts, names_of=self.spec.group))
+        nodes = listed.names
         if not nodes:
             run.observed = True
             run.detail(f"{self.spec.group} has no nodes")
@@ -369,10 +370,13 @@ class DeleteInstanceGroup(Operation[DeleteInstanceGroupSpec]):
         )
         left = await run.act(LIST_NODES, self._list(parts), key="left")
         nodes = [node for node in left.nodes if node.instance_group != group]
-        await run.record(hyperpod=left.cluster, nodes=nodes)
+        counts = [each for each in left.counts if each.group != group]
+        await run.record(hyperpod=left.cluster, nodes=nodes, node_counts=counts)
         names = [each.name for each in left.cluster.groups]
         run.detail(f"{group} is gone; left: {', '.join(names)}")
         return {"deleted": group, "groups": names}
 
-    def _list(self, parts: Grouped) -> ListNodes:
-        return ListNodes(scope=self.scope, name=parts.hyperpod.name, eks_cluster=parts.control_plane.name)
+    def _list(self, parts: Grouped, names_of: str | None = None) -> ListNodes:
+        return ListNodes(
+            scope=self.scope, name=parts.hyperpod.name, eks_cluster=parts.control_plane.name, names_of=names_of
+        )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
 
 from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_NODE_GROUP, DELETE_NODE_GROUP, SCALE_NODE_GROUP
 from contracts.eks import ControlPlane
@@ -19,7 +17,6 @@ from contracts.node_groups import (
     ENSURE_NODE_GROUP,
     ENSURE_NODE_ROLE,
     LIST_NODE_GROUPS,
-    LIST_NODE_GROUPS_WORKFLOW,
     PLACE_NODE_GROUP,
     SCALE_NODE_GROUP_TO,
     START_NODE_GROUP_DELETION,
@@ -35,7 +32,6 @@ from contracts.node_groups import (
     ListNodeGroups,
     NodeGroup,
     NodeGroupRef,
-    NodeGroups,
     NodeGroupSpec,
     NodePlacement,
     PlaceNodeGroup,
@@ -44,7 +40,6 @@ from contracts.node_groups import (
     WaitForNodeGroup,
 )
 from contracts.operation import Outcome, Start
-from contracts.queues import task_queue
 from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.plans import checks, checks_stage
 from workflows.stages import present
@@ -258,23 +253,6 @@ class DeleteNodeGroup(Operation[DeleteNodeGroupSpec]):
 
         await self.stage("node_group", delete)
         return await self.stage("leftovers", clean_up)
-
-
-@workflow.defn(name=LIST_NODE_GROUPS_WORKFLOW)
-class ListNodeGroupsWorkflow:
-    """The node groups as they are now, for the gateway, which waits for the answer."""
-
-    @workflow.run
-    async def run(self, question: ListNodeGroups) -> NodeGroups:
-        found: NodeGroups = await workflow.execute_activity(
-            LIST_NODE_GROUPS.name,
-            question,
-            task_queue=task_queue(LIST_NODE_GROUPS.queue, question.scope.region),
-            result_type=NodeGroups,
-            schedule_to_close_timeout=timedelta(seconds=20),
-            retry_policy=RetryPolicy(maximum_attempts=4),
-        )
-        return found
 
 
 async def record_node_groups(run: StageRun, operation: Operation[Any], control_plane: ControlPlane) -> None:

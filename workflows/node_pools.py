@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
 
 from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_HYPERPOD, CREATE_NODE_POOL, DELETE_NODE_POOL
 from contracts.node_pools import (
@@ -14,7 +12,6 @@ from contracts.node_pools import (
     ENSURE_NODE_CLASS,
     ENSURE_NODE_POOL,
     LIST_NODE_POOLS,
-    LIST_NODE_POOLS_WORKFLOW,
     START_NODE_POOL_DELETION,
     WAIT_FOR_NODE_POOL,
     WAIT_FOR_NODE_POOL_GONE,
@@ -25,11 +22,9 @@ from contracts.node_pools import (
     ListNodePools,
     NodePool,
     NodePoolRef,
-    NodePools,
     NodePoolSpec,
 )
 from contracts.operation import Outcome, Start
-from contracts.queues import task_queue
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.plans import checks, checks_stage
 from workflows.stages import present
@@ -128,23 +123,6 @@ class DeleteNodePool(Operation[DeleteNodePoolSpec]):
 
         node_class = await self.stage("node_pool", delete)
         return await self.stage("node_class", delete_class)
-
-
-@workflow.defn(name=LIST_NODE_POOLS_WORKFLOW)
-class ListNodePoolsWorkflow:
-    """The node pools as they are now, for the gateway, which waits for the answer."""
-
-    @workflow.run
-    async def run(self, question: ListNodePools) -> NodePools:
-        found: NodePools = await workflow.execute_activity(
-            LIST_NODE_POOLS.name,
-            question,
-            task_queue=task_queue(LIST_NODE_POOLS.queue, question.scope.region),
-            result_type=NodePools,
-            schedule_to_close_timeout=timedelta(seconds=20),
-            retry_policy=RetryPolicy(maximum_attempts=4),
-        )
-        return found
 
 
 async def record_node_pools(run: StageRun, operation: Operation[Any], eks_cluster: str) -> None:

@@ -154,7 +154,7 @@ class NodesOperation(Operation[Spec]):
             run.detail("no node was accepted")
             return None
         back = await self._watch(run, nodes)
-        await run.record(hyperpod=back.cluster, nodes=back.nodes)
+        await run.record(**back.recorded)
         await uncordon(self, self._eks, self._cordoned)
         run.detail(self._summary(back))
         return back

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workflows.cluster import ClusterEntity
 from workflows.create_cluster import CreateCluster
-from workflows.features import ReadFeaturesWorkflow, UpdateFeatures
+from workflows.features import UpdateFeatures
 from workflows.imports import ImportCluster, RedetectCluster
 from workflows.instance_groups import (
     AddInstanceGroup,
@@ -13,8 +13,11 @@ from workflows.instance_groups import (
     UpdateInstanceGroup,
 )
 from workflows.lookups import (
+    ListNodeGroupsWorkflow,
+    ListNodePoolsWorkflow,
     LookUpOptionsWorkflow,
     MakePlanWorkflow,
+    ReadFeaturesWorkflow,
     ReadInstanceGroupsWorkflow,
     ReadNodesWorkflow,
     ReadSoftwareWorkflow,
@@ -22,10 +25,9 @@ from workflows.lookups import (
 from workflows.node_groups import (
     CreateNodeGroup,
     DeleteNodeGroup,
-    ListNodeGroupsWorkflow,
     ScaleNodeGroupOperation,
 )
-from workflows.node_pools import CreateNodePool, DeleteNodePool, ListNodePoolsWorkflow
+from workflows.node_pools import CreateNodePool, DeleteNodePool
 from workflows.nodes import DeleteNodes, RebootNodes, ReplaceNodes
 from workflows.software import UpdateSoftwareOfGroups
 from workflows.stages import (

@@ -89,7 +89,7 @@ class UpdateSoftwareOfGroups(Operation[UpdateSoftwareSpec]):
             if problem_of(error).code is ProblemCode.NOT_READY:
                 self._before = None
             raise
-        await run.record(hyperpod=updated.cluster, nodes=updated.nodes)
+        await run.record(**updated.recorded)
         run.detail("; ".join(f"{each.group} on {_software(each)}, {each.nodes} nodes Ready" for each in updated.groups))
         return updated, asked.unchanged
 

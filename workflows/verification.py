@@ -32,10 +32,10 @@ async def verification_stage(operation: Operation[Any], control_plane: ControlPl
         )
         await run.record(dependencies=components, storage=claims)
         if nodes is not None:
-            await run.record(hyperpod=nodes.cluster, nodes=nodes.nodes)
+            await run.record(**nodes.recorded)
         await _groups_and_pools(run, operation, control_plane)
         run.detail(
-            f"{len(components)} components, {len(operation.record.nodes)} nodes and {len(claims)} claims verified"
+            f"{len(components)} components, {operation.record.node_total} nodes and {len(claims)} claims verified"
         )
         return summary(operation)
 
@@ -105,12 +105,13 @@ async def _nodes(run: StageRun, operation: Operation[Any], control_plane: Contro
         LIST_NODES, ListNodes(scope=operation.scope, name=hyperpod.name, eks_cluster=control_plane.name)
     )
     unready = [node.name for node in nodes.nodes if not node.ready]
+    not_ready = sum(each.nodes - each.ready for each in nodes.counts)
     missing = sum(group.target - group.current for group in nodes.cluster.groups)
-    if unready or missing > 0:
+    if not_ready or missing > 0:
         raise refusal(
             problem(
                 ProblemCode.NOT_READY,
-                f"{len(unready)} nodes are not Ready ({', '.join(unready) or 'none'}), {missing} are missing",
+                f"{not_ready} nodes are not Ready ({', '.join(unready) or 'none'}), {missing} are missing",
                 remedy="Look at the nodes' conditions and the cluster's events, then retry.",
                 retryable=True,
             )

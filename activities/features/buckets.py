@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from activities.aws import is_ours, pages, tag_map
-from activities.errors import fail, is_absent
+from activities.aws import is_ours, tag_map
+from activities.buckets import delete_bucket
+from activities.errors import is_absent
 from activities.features.kinds import PartHandler
 from activities.identity.bucket import BucketActivities
 from contracts.features import PartDone, PartKind, PartSight, PartState
 from contracts.names import ClusterNames
-from contracts.problem import ProblemCode
-
-BATCH = 1000
-"""Objects that one DeleteObjects takes."""
 
 
 class BucketPart(PartHandler):
@@ -58,16 +55,5 @@ class BucketPart(PartHandler):
             return self.done(False)
         if tags and not is_ours(tags, self.ground.scope.cluster):
             return self.kept("it is not ours")
-        s3, act = self.ground.aws.read.s3(self.ground.region), self.ground.aws.act.s3(self.ground.region)
-        versions = [
-            {"Key": each["Key"], "VersionId": each["VersionId"]}
-            for member in ("Versions", "DeleteMarkers")
-            for each in pages(s3, "list_object_versions", member, Bucket=self._name)
-        ]
-        for start in range(0, len(versions), BATCH):
-            batch: Any = {"Objects": versions[start : start + BATCH], "Quiet": True}
-            if errors := act.delete_objects(**self._ours, Delete=batch).get("Errors"):
-                detail = f"{len(errors)} objects of bucket {self._name} were not deleted: {errors[0].get('Message')}"
-                fail(ProblemCode.CONFLICT, detail, "Look at the bucket's policy, then retry.", retryable=True)
-        act.delete_bucket(**self._ours)
+        delete_bucket(self.ground.aws, self.ground.region, self.ground.site.account, self._name)
         return self.done(True)

@@ -25,7 +25,7 @@ from activities.instance_types import InstanceFacts
 from activities.kubernetes import Connection, KubernetesClients, api_client
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
-from contracts.hyperpod import LIST_NODES, WAIT_FOR_HYPERPOD, ListNodes, Nodes, NodesReady, WaitForHyperPod
+from contracts.hyperpod import LIST_NODES, WAIT_FOR_HYPERPOD, ListNodes, Nodes, NodesReady, WaitForHyperPod, counted
 from contracts.problem import ProblemCode
 
 VISIBLE_LOOKS = 3
@@ -49,7 +49,8 @@ class NodeActivities:
         instances = list_instances(self._aws, region, request.name)
         with self._kubernetes.connect(region, request.eks_cluster) as api:
             nodes = join(found, instances, list_kubernetes_nodes(api))
-        return Nodes(cluster=as_cluster(found, changed=False), nodes=nodes)
+        names = [node.name for node in nodes if node.instance_group == request.names_of]
+        return Nodes(cluster=as_cluster(found, changed=False), **counted(nodes), names=names)
 
     @activity.defn(name=WAIT_FOR_HYPERPOD.name)
     async def wait_for_nodes(self, request: WaitForHyperPod) -> NodesReady:
@@ -109,7 +110,7 @@ class _Watcher:
         _check_targets(groups, memory)
         detail = summary(groups)
         if status == "InService" and all(group.complete for group in groups):
-            return Seen(detail, NodesReady(cluster=as_cluster(found, changed=True), nodes=nodes))
+            return Seen(detail, NodesReady(cluster=as_cluster(found, changed=True), **counted(nodes)))
         if found.get("NodeProvisioningMode") == "Continuous":
             patience = self._settings.shortfall_patience
             detail += watch(self._aws, region, request.name, groups, memory, self._since, patience)

@@ -13,14 +13,15 @@ from activities.aws import AwsClients, pages
 from activities.hyperpod.groups import Specification, capacity_of, groups_of
 from activities.hyperpod.translator import types_of
 from activities.instance_types import EFA, NEURON, NVIDIA, InstanceFacts, describe_types
-from activities.kubernetes import REQUEST_TIMEOUT
+from activities.nodes.sight import items
 from contracts.hyperpod import Node
 
 LABEL_GROUP = "sagemaker.amazonaws.com/instance-group-name"
 LABEL_HEALTH = "sagemaker.amazonaws.com/node-health-status"
 LABEL_TYPE = "node.kubernetes.io/instance-type"
 LABEL_ZONE = "topology.kubernetes.io/zone"
-PAGE = 500
+RUNNING = "Running"
+"""The status of an instance that works, in SageMaker's words."""
 
 _INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 
@@ -40,6 +41,8 @@ class GroupSight:
     """How many instances SageMaker shows in which status."""
     unready: int = 0
     """Nodes that have joined Kubernetes and are not Ready."""
+    unfit: int = 0
+    """Ready nodes that SageMaker does not show as Running: no pod comes there while deep health checks run."""
     lacking: list[str] = field(default_factory=list)
     """Ready nodes that lack something, with what."""
     asked: int | None = None
@@ -54,7 +57,7 @@ class GroupSight:
     @property
     def joined(self) -> int:
         """Nodes in Kubernetes: those that were deleted stay there for a moment."""
-        return self.working + self.unready + len(self.lacking)
+        return self.working + self.unready + self.unfit + len(self.lacking)
 
 
 def list_instances(aws: AwsClients, region: str, cluster: str) -> list[Any]:
@@ -62,14 +65,14 @@ def list_instances(aws: AwsClients, region: str, cluster: str) -> list[Any]:
 
 
 def list_kubernetes_nodes(api: client.ApiClient) -> list[Any]:
-    """Every node, paged; HyperPod's carry a label of their instance group."""
-    core, found, mark = client.CoreV1Api(api), [], None
-    while True:
-        page: Any = core.list_node(limit=PAGE, _continue=mark, _request_timeout=REQUEST_TIMEOUT)
-        found += page.items
-        mark = page.metadata._continue if page.metadata else None
-        if not mark:
-            return found
+    """Every node, paged; HyperPod's carry a label of their instance group. Their images are left out."""
+    found = []
+    for node in items(client.CoreV1Api(api).list_node):
+        # By far the largest part of a node, read every few seconds and used by nobody here.
+        (node.get("status") or {}).pop("images", None)
+        node["metadata"].pop("managedFields", None)
+        found.append(client.V1Node.from_dict(node))
+    return found
 
 
 def join(described: Specification, instances: list[Any], kubernetes_nodes: list[Any]) -> list[Node]:
@@ -127,14 +130,14 @@ def sight(
             status=group.get("Status", ""),
             asked=(targets or {}).get(name),
         )
-        seen.statuses.update(
-            each.get("InstanceStatus", {}).get("Status", "Unknown")
-            for each in instances
-            if each.get("InstanceGroupName") == name
-        )
+        members = [each for each in instances if each.get("InstanceGroupName") == name]
+        seen.statuses.update(_status(each) for each in members)
+        unfit = {each.get("InstanceId") for each in members if _status(each) != RUNNING}
         for node in (each for each in nodes if each.instance_group == name):
             if not node.ready:
                 seen.unready += 1
+            elif node.instance_id in unfit:
+                seen.unfit += 1
             elif missing := _missing(node, facts.get(node.instance_type.removeprefix("ml."))):
                 seen.lacking.append(f"{node.name} lacks {missing}")
             else:
@@ -162,6 +165,10 @@ def _missing(node: Node, facts: InstanceFacts | None) -> str:
     if facts.efa_interfaces and not node.efa_interfaces:
         return EFA
     return ""
+
+
+def _status(instance: Any) -> str:
+    return str(instance.get("InstanceStatus", {}).get("Status", "Unknown"))
 
 
 def _is_ready(node: Any) -> bool:

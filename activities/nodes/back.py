@@ -32,7 +32,7 @@ from activities.nodes.sight import (
 )
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
-from contracts.hyperpod import Node
+from contracts.hyperpod import Node, counted
 from contracts.nodes import (
     WAIT_FOR_NODES_BACK,
     WAIT_FOR_NODES_GONE,
@@ -78,9 +78,9 @@ class NodeWaits:
             open_ = [each for each in states if each.lack]
             detail = summary(states)
             if not open_:
-                found = watcher.joined(sight)
+                found = counted(watcher.joined(sight))
                 outcomes = [_outcome(sight, each) for each in states]
-                return Seen(detail, NodesBack(cluster=as_cluster(sight.cluster, True), nodes=found, outcomes=outcomes))
+                return Seen(detail, NodesBack(cluster=as_cluster(sight.cluster, True), **found, outcomes=outcomes))
             _alive(sight)
             return Seen(detail + failures.watch(sight, [(each.before, each.member) for each in open_], memory))
 
@@ -104,7 +104,8 @@ class NodeWaits:
                 ]
                 cluster = as_cluster(sight.cluster, True)
                 return Seen(
-                    f"{gone} nodes gone", NodesBack(cluster=cluster, nodes=watcher.joined(sight), outcomes=outcomes)
+                    f"{gone} nodes gone",
+                    NodesBack(cluster=cluster, **counted(watcher.joined(sight)), outcomes=outcomes),
                 )
             messages = {text for each in left if (text := message_of(sight.member(each) or {}))}
             self._refused(messages, memory)

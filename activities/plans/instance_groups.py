@@ -13,7 +13,6 @@ from activities.errors import problem_of
 from activities.hyperpod.cluster import describe
 from activities.hyperpod.groups import (
     Specification,
-    capacity_of,
     difference,
     group_of,
     groups_of,
@@ -31,7 +30,7 @@ from activities.network.compute import ComputeSubnetActivities, group_of_subnet
 from activities.network.lookup import subnets_of
 from activities.network.vpc import as_subnet
 from activities.options import hyperpod_types
-from activities.plans.parts import missing_parts
+from activities.plans.parts import group_capacity, missing_parts
 from activities.plans.world import Planner, World
 from contracts.availability import addresses_of, offer_errors, over_plan, plans_to_come, zone_of
 from contracts.capacity import InstanceGroupSpec, TrainingPlan, threads_per_core
@@ -170,7 +169,7 @@ class GroupPlans:
         return _with(
             draft,
             changes=changes,
-            capacity=_capacity(group, spec.count - target, "/count"),
+            capacity=group_capacity(group, spec.count - target, "/count"),
             warnings=warnings,
             blockers=blockers,
         )
@@ -229,7 +228,7 @@ class GroupPlans:
         return _with(
             draft,
             changes=changes,
-            capacity=_capacity(group, -max(current, target), ""),
+            capacity=group_capacity(group, -max(current, target), ""),
             warnings=warnings,
             blockers=blockers,
         )
@@ -394,26 +393,6 @@ def _add_warnings(spec: InstanceGroupSpec) -> list[str]:
     if spec.min_count:
         warnings.append(f"Without {spec.min_count} instances within three hours HyperPod takes the group back to none")
     return warnings
-
-
-def _capacity(group: Specification, count: int, pointer: str) -> list[CapacityChange]:
-    types = types_of(group)
-    if not count or not types:
-        return []
-    volumes = [
-        each["EbsVolumeConfig"] for each in group.get("InstanceStorageConfigs") or [] if "EbsVolumeConfig" in each
-    ]
-    subnets = (group.get("OverrideVpcConfig") or {}).get("Subnets", [])
-    return [
-        CapacityChange(
-            instance_type=types[0],
-            count=count,
-            capacity=capacity_of(group),
-            volume_gib=sum(volume.get("VolumeSizeInGB", 0) for volume in volumes),
-            subnet_id=subnets[0] if len(subnets) == 1 else None,
-            pointer=pointer,
-        )
-    ]
 
 
 def _user_pods(api: client.ApiClient) -> dict[str, list[str]]:

@@ -1,9 +1,12 @@
-"""What a cluster must have before something can be planned on it."""
+"""What planners of several kinds have in common."""
 
 from __future__ import annotations
 
+from activities.hyperpod.groups import Specification, capacity_of
+from activities.hyperpod.translator import types_of
 from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_HYPERPOD
 from contracts.cluster import ClusterRecord
+from contracts.plans import CapacityChange
 from contracts.problem import FieldError, ProblemCode
 
 _MADE_BY = {
@@ -22,4 +25,25 @@ def missing_parts(record: ClusterRecord, *parts: str) -> list[FieldError]:
             code=ProblemCode.NOT_FOUND,
         )
         for title, kind in (_MADE_BY[part] for part in parts if getattr(record, part) is None)
+    ]
+
+
+def group_capacity(group: Specification, count: int, pointer: str = "") -> list[CapacityChange]:
+    """``count`` more (or, negative, fewer) instances of a described group, with their volumes; nothing for none."""
+    types = types_of(group)
+    if not count or not types:
+        return []
+    volumes = [
+        each["EbsVolumeConfig"] for each in group.get("InstanceStorageConfigs") or [] if "EbsVolumeConfig" in each
+    ]
+    subnets = (group.get("OverrideVpcConfig") or {}).get("Subnets", [])
+    return [
+        CapacityChange(
+            instance_type=types[0],
+            count=count,
+            capacity=capacity_of(group),
+            volume_gib=sum(volume.get("VolumeSizeInGB", 0) for volume in volumes),
+            subnet_id=subnets[0] if len(subnets) == 1 else None,
+            pointer=pointer,
+        )
     ]

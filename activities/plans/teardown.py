@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from activities.aws import AwsClients
+from activities.plans.parts import group_capacity
 from activities.plans.world import Planner, World
-from activities.teardown.clusters import NODE_GROUP
+from activities.teardown.clusters import EKS_CLUSTER, NODE_GROUP
+from activities.teardown.egress import NAT
 from activities.teardown.lookup import find_clusters
 from activities.teardown.survey import Surveyor
 from contracts.catalogue import DELETE_CLUSTER
@@ -14,6 +17,9 @@ from contracts.network import Scope
 from contracts.plans import Action, CapacityChange, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
 from contracts.teardown import DeleteClusterSpec, Inventory, Known, Leftover, Part, Resource, Teardown
+
+PAID = {EKS_CLUSTER: "eks-cluster", NAT: "nat-gateway"}
+"""What is paid by the hour beside nodes, by its kind."""
 
 
 def planners(world: World) -> dict[str, Planner]:
@@ -34,6 +40,7 @@ def _delete(aws: AwsClients, surveyor: Surveyor, request: MakePlan) -> PlanDraft
     return PlanDraft(
         changes=[*deleted, *kept],
         capacity=[*_hyperpod_nodes(aws, asked, found), *_node_groups(aws, asked, found)],
+        hourly=_hourly(found.resources),
         warnings=found.warnings,
         blockers=[_blocker(each) for each in found.leftovers],
         facts=_facts(found.resources),
@@ -57,26 +64,21 @@ def _facts(resources: list[Resource]) -> dict[str, Any]:
     }
 
 
+def _hourly(resources: list[Resource]) -> dict[str, int]:
+    """What else is not paid for any more."""
+    gone = Counter(PAID[each.kind] for each in resources if each.kind in PAID)
+    return {name: -count for name, count in gone.items()}
+
+
 def _hyperpod_nodes(aws: AwsClients, asked: Teardown, found: Inventory) -> list[CapacityChange]:
     going = {each.id for each in found.resources if each.part is Part.HYPERPOD}
-    given_back = []
-    for cluster in find_clusters(aws, asked).hyperpod if going else ():
-        for group in cluster.get("InstanceGroups", []):
-            if cluster["ClusterArn"] in going and group.get("CurrentCount") and group.get("InstanceType"):
-                given_back.append(
-                    CapacityChange(
-                        instance_type=group["InstanceType"],
-                        count=-group["CurrentCount"],
-                        capacity=_paid(group),
-                    )
-                )
-    return given_back
-
-
-def _paid(group: Any) -> str:
-    if group.get("TrainingPlanArn"):
-        return "training-plan"
-    return "spot" if "Spot" in (group.get("CapacityRequirements") or {}) else "on-demand"
+    return [
+        change
+        for cluster in (find_clusters(aws, asked).hyperpod if going else ())
+        if cluster["ClusterArn"] in going
+        for group in cluster.get("InstanceGroups", [])
+        for change in group_capacity(group, -group.get("CurrentCount", 0))
+    ]
 
 
 def _node_groups(aws: AwsClients, asked: Teardown, found: Inventory) -> list[CapacityChange]:

@@ -1,22 +1,14 @@
-"""The cluster's bucket, with every version of every object in it.
-
-API: https://docs.aws.amazon.com/AmazonS3/latest/userguide/delete-bucket.html
-"""
+"""The cluster's bucket, with every version of every object in it."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from activities.aws import AwsClients, is_ours, pages, tag_map
-from activities.errors import code_of, fail, is_absent
-from activities.teardown.lookup import gone
+from activities.aws import AwsClients, is_ours, tag_map
+from activities.buckets import account_of, delete_bucket
+from activities.errors import code_of, is_absent
 from contracts.names import ClusterNames
-from contracts.problem import ProblemCode
 from contracts.teardown import Part, Resource, Teardown
 
 BUCKET = "S3 bucket"
-BATCH = 1000
-"""Objects that one DeleteObjects takes."""
 
 
 class BucketDeleter:
@@ -56,49 +48,4 @@ class BucketDeleter:
 
     def delete(self, asked: Teardown, resource: Resource) -> None:
         region = asked.scope.region
-        s3: Any = self._aws.read.s3(region)
-        act = self._aws.act.s3(region)
-        try:
-            batch: list[Any] = []
-            for page in s3.get_paginator("list_object_versions").paginate(Bucket=resource.id):
-                batch += [
-                    {"Key": each["Key"], "VersionId": each["VersionId"]}
-                    for member in ("Versions", "DeleteMarkers")
-                    for each in page.get(member) or ()
-                ]
-                while len(batch) >= BATCH:
-                    self._empty(act, resource.id, batch[:BATCH])
-                    batch = batch[BATCH:]
-            self._empty(act, resource.id, batch)
-            for upload in pages(s3, "list_multipart_uploads", "Uploads", Bucket=resource.id):
-                which: Any = {"Bucket": resource.id, "Key": upload["Key"], "UploadId": upload["UploadId"]}
-                gone(act.abort_multipart_upload, "NoSuchUpload", **which)
-            act.delete_bucket(Bucket=resource.id)
-        except Exception as error:
-            if is_absent(error, "NoSuchBucket"):
-                return
-            if code_of(error) == "BucketNotEmpty":
-                fail(
-                    ProblemCode.BUSY,
-                    f"Somebody writes into bucket {resource.id} while it is emptied",
-                    "The platform empties it again.",
-                    retry=True,
-                )
-            raise
-
-    def _empty(self, act: Any, bucket: str, objects: list[Any]) -> None:
-        if not objects:
-            return
-        answer = act.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
-        if errors := answer.get("Errors"):
-            first = errors[0]
-            fail(
-                ProblemCode.DENIED if first.get("Code") == "AccessDenied" else ProblemCode.CONFLICT,
-                f"{len(errors)} objects of {bucket} were not deleted; {first.get('Key')}: {first.get('Message')}",
-                "Look at the object's retention or the bucket's policy, or keep the bucket; then retry.",
-                retryable=True,
-            )
-
-
-def account_of(aws: AwsClients, region: str) -> str:
-    return aws.read.sts(region).get_caller_identity()["Account"]
+        delete_bucket(self._aws, region, account_of(self._aws, region), resource.id)

@@ -18,7 +18,7 @@ from contracts.teardown import Part, Resource, Teardown
 NO_PERMISSION = "does not have permission to perform"
 """What a node's status says when the execution role cannot take its network interfaces down any more: the cluster then
 stays in Deleting for ever. (alchemy-run/alchemy: AWS SageMaker Cluster)"""
-NODE_GROUP, FARGATE = "EKS node group", "Fargate profile"
+EKS_CLUSTER, NODE_GROUP, FARGATE = "EKS cluster", "EKS node group", "Fargate profile"
 
 
 class HyperPodDeleter:
@@ -157,7 +157,7 @@ class ControlPlaneDeleter:
         return [
             Resource(
                 part=Part.CONTROL_PLANE,
-                kind="EKS cluster",
+                kind=EKS_CLUSTER,
                 id=found["arn"],
                 name=found["name"],
                 detail=f"{found['status']} (Kubernetes {found['version']})",

@@ -7,7 +7,8 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteLaunchTemplate.
 from __future__ import annotations
 
 from activities.aws import AwsClients, is_ours, pages, token
-from activities.teardown.bucket import BUCKET, BucketDeleter, account_of
+from activities.buckets import account_of
+from activities.teardown.bucket import BUCKET, BucketDeleter
 from activities.teardown.lookup import gone, is_kept
 from activities.teardown.vpc import tagged
 from contracts.names import ClusterNames

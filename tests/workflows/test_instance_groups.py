@@ -166,7 +166,7 @@ async def test_a_shortage_is_a_question_and_a_group_without_nodes_is_made_anew_e
     assert {"kind": "capacity", "capacity": {"kind": "spot"}} in remedies
     assert not [each for each in remedies if each["kind"] == "type"], "no other type has a quota"
     assert "keep" not in [each["kind"] for each in remedies]
-    stage = "instance-group"
+    stage = "instance_group"
     assert (
         await refused(handle, stage, kind="zone", availability_zone="us-west-2c") == "/answer/remedy/availability_zone"
     )
@@ -197,9 +197,9 @@ async def test_what_came_can_be_kept_and_is_not_lost_to_another_zone(client: Cli
     handle = await start(client, ADD_INSTANCE_GROUP, SPEC)
     decision = await asks(handle)
     assert [each["kind"] for each in decision.options["remedy"]] == ["wait", "keep", "abort"]
-    field = await refused(handle, "instance-group", kind="zone", availability_zone="us-west-2b")
+    field = await refused(handle, "instance_group", kind="zone", availability_zone="us-west-2b")
     assert field == "/answer/remedy/kind"
-    await answer(handle, "instance-group", kind="keep")
+    await answer(handle, "instance_group", kind="keep")
     assert len((await outcome(handle)).result["nodes"]) == 1
     assert [each.group.spec.count for each in asked(account, instance_groups.ADD_GROUP)] == [2, 1]
 

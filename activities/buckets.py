@@ -1,0 +1,69 @@
+"""Deleting a bucket of S3, with every version of every object in it.
+
+API: https://docs.aws.amazon.com/AmazonS3/latest/userguide/delete-bucket.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from activities.aws import AwsClients, pages
+from activities.errors import code_of, fail, is_absent
+from contracts.problem import ProblemCode
+
+BATCH = 1000
+"""Objects that one DeleteObjects takes."""
+
+
+def account_of(aws: AwsClients, region: str) -> str:
+    return aws.read.sts(region).get_caller_identity()["Account"]
+
+
+def delete_bucket(aws: AwsClients, region: str, account: str, name: str) -> None:
+    """Empty and delete a bucket that ``account`` owns; nothing where there is none.
+
+    Raises CONFLICT or DENIED where objects cannot be deleted, BUSY (retried) where somebody writes meanwhile.
+    """
+    s3: Any = aws.read.s3(region)
+    act = aws.act.s3(region)
+    ours: Any = {"Bucket": name, "ExpectedBucketOwner": account}
+    try:
+        batch: list[Any] = []
+        for page in s3.get_paginator("list_object_versions").paginate(**ours):
+            batch += [
+                {"Key": each["Key"], "VersionId": each["VersionId"]}
+                for member in ("Versions", "DeleteMarkers")
+                for each in page.get(member) or ()
+            ]
+            while len(batch) >= BATCH:
+                _delete_objects(act, ours, batch[:BATCH])
+                batch = batch[BATCH:]
+        _delete_objects(act, ours, batch)
+        for upload in pages(s3, "list_multipart_uploads", "Uploads", **ours):
+            try:
+                act.abort_multipart_upload(**ours, Key=upload["Key"], UploadId=upload["UploadId"])
+            except Exception as error:
+                if not is_absent(error, "NoSuchUpload"):
+                    raise
+        act.delete_bucket(**ours)
+    except Exception as error:
+        if is_absent(error, "NoSuchBucket"):
+            return
+        if code_of(error) == "BucketNotEmpty":
+            detail = f"Somebody writes into bucket {name} while it is emptied"
+            fail(ProblemCode.BUSY, detail, "The platform empties it again.", retry=True)
+        raise
+
+
+def _delete_objects(act: Any, ours: Any, objects: list[Any]) -> None:
+    if not objects:
+        return
+    answer = act.delete_objects(**ours, Delete={"Objects": objects, "Quiet": True})
+    if errors := answer.get("Errors"):
+        first = errors[0]
+        fail(
+            ProblemCode.DENIED if first.get("Code") == "AccessDenied" else ProblemCode.CONFLICT,
+            f"{len(errors)} objects of {ours['Bucket']} were not deleted; {first.get('Key')}: {first.get('Message')}",
+            "Look at the object's retention or the bucket's policy, or keep the bucket; then retry.",
+            retryable=True,
+        )
