@@ -20,6 +20,7 @@ from activities.context import Bound, bound
 from activities.errors import classify
 from activities.settings import Settings
 from contracts.model import Ensured
+from contracts.problem import ProblemCode
 
 HEARTBEAT_SECONDS = 4.0
 
@@ -72,8 +73,10 @@ class _Inbound(ActivityInboundInterceptor):
             classified = classify(error, attempt=info.attempt, pace=self._pace)
             if classified is error:
                 raise
-            activity.logger.warning("%s: %s (%s)", info.activity_type, classified, classified.type)
-            raise classified from error
+            defect = error if classified.type == ProblemCode.INTERNAL else None
+            activity.logger.warning("%s: %s (%s)", info.activity_type, classified, classified.type, exc_info=defect)
+            # Not "from error": the cause would go into the history as it is, with whatever secret its text holds.
+            raise classified from None
         finally:
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from api import pages
 from api.auth import Reader
 from api.lookups import judged_by_account
-from api.managed import STARTS, Start, Tag, blank_record, known, record_of
+from api.managed import LISTED, STARTS, Start, Tag, blank_record, known, record_of
 from api.mapping import from_row
 from api.operations import OperationPage, PageSize, PageToken, clause, list_page, page_reply
 from api.problems import refuse, wrong_field
@@ -39,7 +39,6 @@ from contracts.storage import StorageSpec
 
 router = APIRouter(prefix="/api/v1/clusters", tags=["clusters"])
 
-_LISTED = "WorkflowType = 'cluster' AND ExecutionStatus = 'Running'"
 _FALLBACK_HISTORY = 50
 
 
@@ -81,10 +80,10 @@ async def create_cluster(
 @router.get("", operation_id="list_clusters", response_model=ClusterPage, summary="List clusters")
 async def list_clusters(services: Parts, _: Reader, page_size: PageSize = 20, page_token: PageToken = None) -> Response:
     """The managed clusters. A new one shows after a moment."""
-    found = await services.temporal.list(_LISTED, page_size, pages.unseal(_LISTED, page_token))
+    found = await services.temporal.list(LISTED, page_size, pages.unseal(LISTED, page_token))
     memos = [await row.memo() for row in found.rows]
     summaries = [ClusterSummary.model_validate(memo[MEMO_SUMMARY]) for memo in memos if MEMO_SUMMARY in memo]
-    token = pages.seal(_LISTED, found.position) if found.position else None
+    token = pages.seal(LISTED, found.position) if found.position else None
     return page_reply(ClusterPage(clusters=summaries, next_page_token=token))
 
 

@@ -20,7 +20,7 @@ from api.wish import Wish
 from contracts import catalogue, names
 from contracts.access import Principal
 from contracts.catalogue import OperationKind
-from contracts.cluster import MEMO_RECORD, ClusterRecord
+from contracts.cluster import MEMO_RECORD, MEMO_SUMMARY, ClusterRecord, ClusterSummary
 from contracts.operation import Operation
 from contracts.plans import Plan
 from contracts.problem import ProblemCode
@@ -34,6 +34,9 @@ PlanId = Annotated[
     str | None,
     Query(description="The ``plan`` of a plan: start only if it still holds (else 412).", max_length=64),
 ]
+
+LISTED = "WorkflowType = 'cluster' AND ExecutionStatus = 'Running'"
+"""The managed clusters."""
 
 STARTS: dict[str, Any] = {
     "status_code": 202,
@@ -66,6 +69,21 @@ async def known(services: Services, tag: str) -> ClusterRecord:
         operation=creating if made else None,
         remedy="Watch that operation." if made else "GET /api/v1/clusters lists them; POST there creates one.",
     )
+
+
+async def managed_as(services: Services, region: str, eks_cluster: str) -> str | None:
+    """The tag of the managed cluster that has this EKS cluster; None if none has it."""
+    position = None
+    while True:
+        page = await services.temporal.list(LISTED, 100, position)
+        for row in page.rows:
+            memo = await row.memo()
+            if MEMO_SUMMARY in memo:
+                found = ClusterSummary.model_validate(memo[MEMO_SUMMARY])
+                if (found.region, found.eks_cluster) == (region, eks_cluster):
+                    return found.tag
+        if (position := page.position) is None:
+            return None
 
 
 def blank_record(tag: str, region: str) -> ClusterRecord:

@@ -22,6 +22,8 @@ ACTIONS = frozenset({"retry", "skip", "abort", "decide", "approve", "reject", "e
 
 _LIVE = frozenset({StageState.RUNNING, StageState.WAITING})
 _STUCK_ATTEMPTS = 3
+_TOO_LARGE = "Failure exceeds size limit."
+"""What Temporal's server puts in front of the failure of an attempt that is too large to be kept whole."""
 _CUT_SHORT = {
     WorkflowExecutionStatus.CANCELED: "cancelled in Temporal; what exists stays",
     WorkflowExecutionStatus.TERMINATED: "terminated in Temporal; what exists stays",
@@ -187,7 +189,8 @@ async def _live_detail(activity: Any, converter: DataConverter) -> str | None:
         if isinstance(beat, dict) and isinstance(beat.get("detail"), str):
             detail = beat["detail"]
     if activity.HasField("last_failure"):
-        failure = await converter.decode_failure(activity.last_failure)
+        last = activity.last_failure
+        failure = await converter.decode_failure(last.cause if last.message == _TOO_LARGE else last)
         text = str(getattr(failure, "message", failure))[:300]
         again = f"attempt {activity.attempt}, after: {text}"
         detail = f"{detail} ({again})" if detail else again

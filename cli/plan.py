@@ -71,7 +71,8 @@ def _cost_items(cost: dict[str, Any] | None) -> list[str]:
 
 def _quota(need: dict[str, Any]) -> str:
     limit = "unknown" if need.get("limit") is None else need["limit"]
-    return f"{need['quota']}: {need['needed']} more, {need.get('used') or 0} in use, of {limit}"
+    used = "unknown" if need.get("used") is None else need["used"]
+    return f"{need['quota']}: {need['needed']} more, {used} in use, of {limit}"
 
 
 def _addresses(need: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cli.errors import problem_lines, say
+from cli.follow import ENDS
 from cli.output import columns, duration, pairs
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def operation_lines(operation: Operation) -> list[str]:
         [
             ("Operation", operation["id"]),
             ("Phase", operation["phase"]),
-            ("Waits for", operation.get("detail")),
+            ("Because" if operation["phase"] in ENDS else "Waits for", operation.get("detail")),
             ("Started", f"{operation['started_at']} by {operation['started_by']}"),
             ("Asked anew", "; ".join((operation.get("result") or {}).get("asked_anew") or []) or None),
             ("Temporal", links.get("temporal")),
@@ -165,7 +166,7 @@ def attention_lines(operation: Operation) -> list[str]:
                 lines.append(f"  {field}: {', '.join(map(compact, values))}")
             if decision.get("default") is not None:
                 lines.append(f"  default: {compact(decision['default'])}")
-            return [*lines, f"  answer: instantstart operation decide {id} [--answer FIELD=VALUE …]"]
+            return [*lines, f"  answer: instantstart operation decide {id} {_example(decision)}"]
         case "waiting_for_approval":
             return [
                 f"Approval needed: {operation.get('detail') or operation['kind']}",
@@ -182,6 +183,16 @@ def attention_lines(operation: Operation) -> list[str]:
             ]
         case _:
             return []
+
+
+def _example(decision: dict[str, Any]) -> str:
+    """How an option of several members, or of one, is written as an answer."""
+    for field, values in (decision.get("options") or {}).items():
+        objects = [value for value in values if isinstance(value, dict)]
+        if objects:
+            members = max(objects[:2], key=len)
+            return " ".join(f"--answer {field}.{key}={value}" for key, value in members.items() if value is not None)
+    return "[--answer FIELD=VALUE …]"
 
 
 def blocked_stage(operation: Operation) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -140,6 +140,12 @@ class ShortfallAnswer(Model):
     """What to do when instances do not come."""
 
     remedy: Remedy
+
+    @field_validator("remedy", mode="before")
+    @classmethod
+    def _named(cls, remedy: Any) -> Any:
+        """A remedy that has nothing but its kind may be given as that alone: ``wait``."""
+        return {"kind": remedy} if isinstance(remedy, str) else remedy
 
 
 class GroupAt(Model):

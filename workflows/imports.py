@@ -31,6 +31,7 @@ from contracts.node_groups import LIST_NODE_GROUPS, ListNodeGroups, NodeGroup
 from contracts.node_pools import LIST_NODE_POOLS, ListNodePools, NodePool
 from contracts.operation import Outcome, Start
 from contracts.problem import ProblemCode, problem
+from workflows.differences import differences
 from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.engine.failures import refusal
 from workflows.plans import checks, checks_stage
@@ -242,9 +243,3 @@ def report(record: ClusterRecord, gaps: list[Gap]) -> dict[str, Any]:
         "features": {each.feature.value: each.state.value for each in record.features},
         "gaps": [gap.model_dump(mode="json") for gap in gaps],
     }
-
-
-def differences(before: ClusterRecord, after: ClusterRecord) -> list[str]:
-    """Which members of the record were not as they are."""
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    return sorted(key for key in new if key != "updated_at" and old.get(key) != new[key])

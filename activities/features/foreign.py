@@ -8,6 +8,7 @@ from kubernetes import client
 
 from activities.aws import is_ours
 from activities.features.ground import RELEASE_NAME, RELEASE_NAMESPACE, Ground, listed
+from activities.features.ground import ground as look_at
 from contracts.feature_catalogue import CERT_MANAGER, DEFINITIONS
 from contracts.features import Feature, PartKind
 
@@ -36,6 +37,14 @@ ALB = "ingress.k8s.aws/alb"
 
 def foreign_installation(ground: Ground, feature: Feature) -> str | None:
     """What others have installed that does the same as the feature, in words; None if nothing is seen."""
+    if _seen(ground, feature) is None:
+        return None
+    # An add-on or a release of ours that comes or goes, while one thing is read after the other, looks so too.
+    with look_at(ground.site, ground.aws, ground.kubernetes, ground.settings) as anew:
+        return _seen(anew, feature)
+
+
+def _seen(ground: Ground, feature: Feature) -> str | None:
     for part in DEFINITIONS[feature].parts:
         if part.kind is PartKind.ADDON and (addon := ground.addon(part.name)) is not None:
             if is_ours(addon.get("tags", {}), ground.scope.cluster):

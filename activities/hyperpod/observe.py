@@ -13,7 +13,7 @@ from activities.aws import AwsClients, pages
 from activities.hyperpod.groups import Specification, capacity_of, groups_of
 from activities.hyperpod.translator import types_of
 from activities.instance_types import EFA, NEURON, NVIDIA, InstanceFacts, describe_types
-from activities.nodes.sight import items
+from activities.nodes.sight import MEMBERS_PAGE, items
 from contracts.hyperpod import Node
 
 LABEL_GROUP = "sagemaker.amazonaws.com/instance-group-name"
@@ -61,7 +61,15 @@ class GroupSight:
 
 
 def list_instances(aws: AwsClients, region: str, cluster: str) -> list[Any]:
-    return list(pages(aws.read.sagemaker(region), "list_cluster_nodes", "ClusterNodeSummaries", ClusterName=cluster))
+    return list(
+        pages(
+            aws.read.sagemaker(region),
+            "list_cluster_nodes",
+            "ClusterNodeSummaries",
+            ClusterName=cluster,
+            MaxResults=MEMBERS_PAGE,
+        )
+    )
 
 
 def list_kubernetes_nodes(api: client.ApiClient) -> list[Any]:

@@ -10,7 +10,7 @@ from temporalio import activity
 
 from activities.aws import AwsClients, pages, partition, tag_list, tags_of, token
 from activities.context import attempt
-from activities.errors import PROPAGATION_ATTEMPTS, fail, is_absent
+from activities.errors import PROPAGATION_ATTEMPTS, code_of, fail, is_absent
 from activities.identity.policies import ADMIN_ACCESS_POLICY
 from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
 from contracts.identity import (
@@ -65,7 +65,10 @@ class AccessActivities:
 
     @activity.defn(name=ENSURE_ACCESS_ENTRY.name)
     def ensure_access_entry(self, request: EnsureAccessEntry) -> AccessEntry:
-        """Administration of the whole cluster for one principal, which must be a role's or user's own ARN."""
+        """Administration of the whole cluster for one principal, which must be a role's or user's own ARN.
+
+        Raises CONFLICT where the cluster takes no access entries.
+        """
         scope, read = request.scope, self._aws.read.eks(request.scope.region)
         act, principal = self._aws.act.eks(scope.region), request.principal_arn
         where: Any = {"clusterName": request.eks_cluster, "principalArn": principal}
@@ -74,6 +77,14 @@ class AccessActivities:
         try:
             read.describe_access_entry(**where)
         except Exception as error:
+            if code_of(error) == "InvalidRequestException" and "authentication mode" in str(error):
+                fail(
+                    ProblemCode.CONFLICT,
+                    f"EKS cluster {request.eks_cluster} has authentication mode CONFIG_MAP and takes no access entries",
+                    f"aws eks update-cluster-config --name {request.eks_cluster} --region {scope.region} "
+                    "--access-config authenticationMode=API_AND_CONFIG_MAP (which cannot be undone), then retry.",
+                    retryable=True,
+                )
             if not is_absent(error, "ResourceNotFoundException"):
                 raise
             tags = tags_of(scope, "access-entry")

@@ -25,7 +25,7 @@ class MakePlanActivities:
         planner = self._planners.get(request.kind)
         draft = planner(request) if planner is not None else PlanDraft()
         reckoned = reckon(self._world, self._prices, request.record.region, draft)
-        blockers = _once([*draft.blockers, *reckoned.blockers])
+        blockers = _blockers(draft.blockers, reckoned.blockers)
         return PlanFindings(
             draft=draft.model_copy(update={"blockers": blockers}),
             cost=reckoned.cost,
@@ -34,6 +34,7 @@ class MakePlanActivities:
         )
 
 
-def _once(errors: list[FieldError]) -> list[FieldError]:
-    """One fault of a kind for each field: planners and the reckoning may find the same."""
-    return list({(error.field, error.code): error for error in reversed(errors)}.values())[::-1]
+def _blockers(planned: list[FieldError], reckoned: list[FieldError]) -> list[FieldError]:
+    """All that the planner found, and of the reckoning what is not the same again: a fault of a kind in a field."""
+    said = {(each.field, each.code) for each in planned}
+    return [*planned, *(each for each in reckoned if (each.field, each.code) not in said)]

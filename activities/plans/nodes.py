@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from activities.hyperpod.groups import capacity_of, groups_of
+from activities.instance_groups.look import FAILED_REMEDY
 from activities.instance_types import describe_types
 from activities.nodes.back import lacking
 from activities.nodes.pods import TRAINING, as_pod, is_daemon, live_pods, node_of
@@ -154,7 +155,7 @@ class NodePlan:
             self._block(
                 "",
                 f"HyperPod cluster {name} is {status}: nothing can be done to its nodes any more",
-                "Save what is on its nodes, and delete the cluster (delete-cluster).",
+                f"Save what is on its nodes. {FAILED_REMEDY}",
                 ProblemCode.NOT_READY,
             )
         elif status != "InService" and self._verb == "replace":

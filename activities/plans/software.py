@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from activities.instance_groups.look import FAILED_REMEDY
 from activities.nodes.pods import as_pod, is_daemon, live_pods, node_of
 from activities.nodes.sight import by_instance, members, nodes_of, required
 from activities.plans.nodes import weight
@@ -150,7 +151,7 @@ def _blockers(
             FieldError(
                 field="",
                 detail=f"HyperPod cluster {name} is Failed and cannot be updated any more",
-                remedy="Save what is on its nodes, and delete the cluster (delete-cluster).",
+                remedy=f"Save what is on its nodes. {FAILED_REMEDY}",
                 code=ProblemCode.NOT_READY,
             )
         )

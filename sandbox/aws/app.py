@@ -102,6 +102,7 @@ class AwsSandbox:
         """What exists from the start."""
         with self.wsgi.lock:
             self.iam.ensure_caller_role()
+            self.eks.reconnect()
         # A second and a half of EC2's tables of instance types, read while the first requests come in.
         threading.Thread(target=catalogue, name="sandbox-warm-up", daemon=True).start()
 

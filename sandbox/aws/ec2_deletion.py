@@ -35,6 +35,15 @@ class Deletion:
             raise _dependency(f"The vpc '{vpc_id}' has dependencies and cannot be deleted.")
         return call.forward()
 
+    def TerminateInstances(self, call: Call) -> Any:
+        """With an instance go its interfaces, which moto would leave attached to it for ever."""
+        response = call.forward()
+        if response.status < 400:
+            gone, enis = set(call.params.get("InstanceIds") or []), backends.ec2(*call.place).enis
+            for eni_id in [each.id for each in enis.values() if each.instance and each.instance.id in gone]:
+                interfaces.remove(call.place, eni_id)
+        return response
+
     def DeleteSubnet(self, call: Call) -> Any:
         subnet_id = call.params.get("SubnetId", "")
         if any(interfaces.in_subnet(call.place, subnet_id)):

@@ -13,6 +13,8 @@ import pytest
 from kubernetes import client
 from temporalio.exceptions import ApplicationError
 
+from activities.features.foreign import foreign_installation
+from activities.features.ground import ground
 from activities.plans.features import plan_features
 from activities.plans.world import World as PlanWorld
 from activities.registry import Activities
@@ -273,6 +275,15 @@ def test_what_was_interrupted_is_undone_or_completed(board: Switchboard) -> None
     assert board.read(feature).state is not FeatureState.OFF
     board.off(feature)
     assert board.everything() == before
+
+
+def test_what_goes_while_one_thing_is_read_after_the_other_is_not_taken_for_others(board: Switchboard) -> None:
+    feature = Feature.METRICS_SERVER
+    board.on(feature)
+    with ground(board.site, board.activities.aws, board.activities.kubernetes, board.activities.settings) as look:
+        assert look.deployments
+        board.off(feature)
+        assert foreign_installation(look, feature) is None
 
 
 def test_others_installations_are_used_and_never_touched(board: Switchboard, quiet: Sandbox) -> None:

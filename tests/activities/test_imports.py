@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.registry import Activities
 from contracts.hyperpod import ENSURE_HYPERPOD
+from contracts.identity import ENSURE_ACCESS_ENTRY, EnsureAccessEntry
 from contracts.imports import ADOPT, DETECT_CLUSTER, DETECT_WORKLOADS, Adopt, Detect, DetectWorkloads
 from contracts.names import ClusterNames
 from contracts.network import Scope
@@ -94,6 +95,19 @@ def test_a_hyperpod_cluster_of_another_eks_cluster_is_refused(made: World, other
     assert found.hyperpod is None
     assert not found.administered
     assert {"access entry", "HyperPod cluster", "nat gateway", "s3 endpoint"} <= {gap.what for gap in found.gaps}
+
+
+def test_a_cluster_that_takes_no_access_entries_says_how_it_comes_to(made: World, others: Any) -> None:
+    name, role, subnets, eks = others
+    access = {"authenticationMode": "CONFIG_MAP"}
+    eks.create_cluster(name=name, roleArn=role, resourcesVpcConfig={"subnetIds": subnets}, accessConfig=access)
+    eks.get_waiter("cluster_active").wait(name=name, WaiterConfig={"Delay": 1, "MaxAttempts": 30})
+    with pytest.raises(ApplicationError) as caught:
+        made.run(
+            ENSURE_ACCESS_ENTRY,
+            EnsureAccessEntry(scope=_scope(), eks_cluster=name, principal_arn=made.caller.principal_arn),
+        )
+    assert "API_AND_CONFIG_MAP" in (problem(caught).remedy or "")
 
 
 def test_what_is_not_there_is_named(made: World) -> None:

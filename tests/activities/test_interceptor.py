@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from temporalio import activity
+from temporalio.api.failure.v1 import Failure
+from temporalio.converter import DefaultFailureConverter, DefaultPayloadConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
@@ -74,6 +76,17 @@ async def test_errors_are_classified() -> None:
     with pytest.raises(ApplicationError) as caught:
         await execute(refused)
     assert (caught.value.type, caught.value.non_retryable) == ("denied", True)
+
+
+async def test_what_an_error_said_reaches_no_history_as_it_was() -> None:
+    async def refused(outbound: Any, request: Any) -> None:
+        raise ConnectionError("no answer to Bearer k8s-aws-v1.c2VjcmV0")
+
+    with pytest.raises(ApplicationError) as caught:
+        await execute(refused)
+    failure = Failure()
+    DefaultFailureConverter().to_failure(caught.value, DefaultPayloadConverter(), failure)
+    assert b"c2VjcmV0" not in failure.SerializeToString()
 
 
 async def test_a_silent_activity_is_heard_and_loses_no_details(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from activities.plans.make import MakePlanActivities
 from activities.plans.prices import Prices
 from activities.plans.reckoning import reckon
 from activities.plans.world import World
@@ -15,7 +16,7 @@ from activities.registry import Activities
 from contracts.catalogue import CREATE_CLUSTER, CREATE_HYPERPOD
 from contracts.cluster import ClusterRecord, ClusterSpec
 from contracts.plans import HOURLY, MAKE_PLAN, CapacityChange, MakePlan, PlanDraft
-from contracts.problem import ProblemCode
+from contracts.problem import FieldError, ProblemCode
 from tests.activities.conftest import REGION, Runner, Sandbox, settings
 
 
@@ -94,6 +95,20 @@ def test_more_than_the_quota_leaves_is_a_blocker_with_what_is_left(looking: Worl
     assert [(each.field, each.code) for each in found.blockers] == [("/count", ProblemCode.QUOTA)]
     left = 8 - (found.quotas[0].used or 0)
     assert (f"at most {left}" if left else "another type") in (found.blockers[0].remedy or "")
+
+
+def test_everything_in_the_way_is_named_and_nothing_twice(looking: World) -> None:
+    """Two things stand in the way of one choice; planner and reckoning find the same fault of another."""
+
+    def fault(field: str, detail: str, code: ProblemCode) -> FieldError:
+        return FieldError(field=field, detail=detail, code=code)
+
+    own = [fault("/level", each, ProblemCode.FOREIGN) for each in ("volume", "instance")]
+    own.append(fault("/count", "too many", ProblemCode.QUOTA))
+    too_many = CapacityChange(instance_type="ml.g5.8xlarge", count=900, pointer="/count")
+    plans = MakePlanActivities(looking)
+    plans._planners["delete-cluster"] = lambda _: PlanDraft(blockers=own, capacity=[too_many])
+    assert plans.make_plan(MakePlan(kind="delete-cluster", record=_record(), spec={})).draft.blockers == own
 
 
 def test_addresses_that_a_subnet_does_not_have_are_a_blocker(

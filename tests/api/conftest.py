@@ -199,7 +199,9 @@ def make_cluster(temporal: Client, name: Name) -> MakeCluster:
         tag, now = name(first), datetime.now(UTC)
         about = {"tag": tag, "region": region, "created_by": "test", "created_at": now, "updated_at": now}
         record = ClusterRecord.model_validate({**about, **parts})
-        summary = ClusterSummary(tag=tag, region=region, created_by="test", created_at=now, updated_at=now)
+        summary = ClusterSummary.model_validate(
+            {**about, "eks_cluster": record.control_plane.name if record.control_plane else None}
+        )
         await client.start_workflow(
             "cluster",
             record,

@@ -95,8 +95,10 @@ def _answers(account: FakeAccount) -> None:
         ),
         instance_groups.DELETE_GROUP.name: lambda a: instance_groups.GroupDeleted(group=a.group),
         hyperpod.WAIT_FOR_HYPERPOD.name: ready,
-        hyperpod.LIST_NODES.name: lambda _: hyperpod.Nodes(
-            cluster=cluster(workers=1), nodes=[node("workers", 1), node("new", 2)]
+        hyperpod.LIST_NODES.name: lambda a: hyperpod.Nodes(
+            cluster=cluster(workers=1),
+            nodes=[node("workers", 1), node("new", 2)],
+            names=[each.name for each in (node("workers", 1), node("new", 2)) if each.instance_group == a.names_of],
         ),
         drain.CORDON_NODES.name: lambda a: drain.Cordoned(nodes=a.nodes),
         drain.DRAIN_NODES.name: lambda a: drain.Drained(nodes=a.nodes, evicted=3),
@@ -104,13 +106,16 @@ def _answers(account: FakeAccount) -> None:
     account.answers |= answers
 
 
-async def start(client: Client, kind: OperationKind[Any], spec: dict[str, Any]) -> WorkflowHandle[Any, Any]:
+async def start(
+    client: Client, kind: OperationKind[Any], spec: dict[str, Any], needs_approval: bool = False
+) -> WorkflowHandle[Any, Any]:
     return await client.start_workflow(
         kind.name,
         Start[kind.spec](  # type: ignore[name-defined]
             cluster="demo",
             region=REGION,
             spec=kind.spec.model_validate(spec),
+            needs_approval=needs_approval,
             origin=Origin(by="alice", role="operator", request_id="r-1"),
         ),
         id=operation_id(kind.name, "demo", "x"),
@@ -251,11 +256,22 @@ async def test_a_count_that_is_asked_while_the_operation_asks_begins_anew(client
     assert asked(account, hyperpod.WAIT_FOR_HYPERPOD)[-1].targets == {"workers": 2}
 
 
+async def test_a_person_who_asks_anew_needs_no_approval_of_what_an_agent_asked(
+    client: Client, account: FakeAccount
+) -> None:
+    handle = await start(client, SCALE_INSTANCE_GROUP, {"group": "workers", "count": 5}, needs_approval=True)
+    await until(handle, lambda p: p.phase is Phase.WAITING_FOR_APPROVAL)
+    await handle.execute_update("supersede", Supersede(spec={"group": "workers", "count": 2}, by="bob"))
+    assert (await outcome(handle)).phase is Phase.SUCCEEDED
+    assert [each.count for each in asked(account, instance_groups.PLAN_SCALING)] == [2]
+
+
 async def test_an_end_leaves_the_group_as_it_is(client: Client, account: FakeAccount) -> None:
     account.fail(hyperpod.WAIT_FOR_HYPERPOD, ProblemCode.CAPACITY)
     handle = await start(client, SCALE_INSTANCE_GROUP, {"group": "workers", "count": 5})
     await asks(handle)
-    await answer(handle, "scaling", kind="abort")
+    by_name = Answer(decision="scaling", answer={"remedy": "abort"}, by="bob")
+    await handle.execute_update("decide", by_name)
     assert (await outcome(handle)).phase is Phase.ABORTED
     assert account.calls[instance_groups.REMOVE_NODES.name] == 0
 

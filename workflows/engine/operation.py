@@ -424,7 +424,11 @@ class Operation(Generic[Spec]):
 
     @workflow.update(name="supersede")
     def supersede(self, wish: Supersede) -> None:
-        """Do what is asked now instead of what was asked before. What the stage waits for is looked at anew."""
+        """Do what is asked now instead of what was asked before. What the stage waits for is looked at anew.
+
+        Only people's requests come here (the gateway refuses an agent's): one that takes the place of what waits for
+        an approval needs none any more.
+        """
         before = self.spec
         self.spec = type(before).model_validate(wish.spec)
         if self.spec == before:
@@ -432,6 +436,8 @@ class Operation(Generic[Spec]):
         self.superseded = True
         plan_hash = fingerprint(self.spec)
         self.progress.plan_hash = plan_hash
+        if self.progress.phase is Phase.WAITING_FOR_APPROVAL and self._approval is None:
+            self._approval = Approval(approved=True, plan_hash=plan_hash, by=wish.by)
         label = workflow.memo_value(MEMO_LABEL, type_hint=Label, default=None)
         if label is not None:
             changed = label.model_copy(update={"spec_hash": plan_hash})

@@ -251,6 +251,20 @@ class Clusters(Base):
         cluster = self.find((account, region), name)
         if cluster is None or cluster.status != "CREATING":
             return
+        self._connect(cluster)
+        cluster.status = "ACTIVE"
+        if held := backends.eks(account, region).clusters.get(name):
+            held.status = "ACTIVE"
+            self.world.changed("eks")
+        self.publish_access(cluster)
+
+    def reconnect(self) -> None:
+        """Look up where the clusters of a snapshot answer: the data plane may have another port now."""
+        for clusters in self.state.clusters.values():
+            for cluster in (each for each in clusters.values() if each.endpoint):
+                self._connect(cluster)
+
+    def _connect(self, cluster: Cluster) -> None:
         facts = ClusterFacts(
             arn=cluster.arn,
             name=cluster.name,
@@ -262,11 +276,6 @@ class Clusters(Base):
         endpoint = self.world.dataplane.create_cluster(facts)
         cluster.endpoint = endpoint.url
         cluster.certificate_authority = base64.b64encode(endpoint.certificate_authority.encode()).decode()
-        cluster.status = "ACTIVE"
-        if held := backends.eks(account, region).clusters.get(name):
-            held.status = "ACTIVE"
-            self.world.changed("eks")
-        self.publish_access(cluster)
 
     def _deleted(self, account: str, region: str, name: str) -> None:
         cluster = self.find((account, region), name)

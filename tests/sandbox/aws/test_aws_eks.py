@@ -10,7 +10,7 @@ from aws_support import Api, Network, code
 from botocore.exceptions import ClientError
 
 from sandbox import credentials
-from sandbox.dataplane import AccessEntry, AddonHealth, AddonSettings, NoDataPlane
+from sandbox.dataplane import AccessEntry, AddonHealth, AddonSettings, Endpoint, NoDataPlane
 from sandbox.run import Sandbox
 
 
@@ -66,6 +66,18 @@ def test_cluster_comes_and_goes(api: Api, eks_cluster: str) -> None:
     api.advance(300)
     with pytest.raises(eks.exceptions.ResourceNotFoundException):
         eks.describe_cluster(name="demo")
+
+
+def test_clusters_of_a_snapshot_answer_where_the_data_plane_is_now(
+    sandbox: Sandbox, api: Api, eks_cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        sandbox.aws.world.dataplane,
+        "create_cluster",
+        lambda facts: Endpoint(f"https://moved.invalid/{facts.name}", "ca"),
+    )
+    sandbox.aws.ready()
+    assert api.client("eks").describe_cluster(name="demo")["cluster"]["endpoint"] == "https://moved.invalid/demo"
 
 
 def test_cluster_is_creating_for_ten_minutes(api: Api, network: Network, role: Any) -> None:

@@ -132,3 +132,12 @@ def test_roles_providers_and_buckets(api: Api, role: Callable[..., str]) -> None
             s3.delete_object(Bucket="versions", Key=version["Key"], VersionId=version["VersionId"])
     s3.delete_bucket(Bucket="versions")
     refused("NoSuchBucket", s3.delete_bucket, Bucket="versions")
+
+
+def test_a_terminated_instance_holds_its_network_no_more(api: Api, network: Network) -> None:
+    ec2, subnet = api.client("ec2"), network.subnets[0]
+    wanted: Any = {"ImageId": "ami-12345678", "MinCount": 1, "MaxCount": 1, "InstanceType": "t3.micro"}
+    instance = ec2.run_instances(**wanted, SubnetId=subnet)["Instances"][0]["InstanceId"]
+    refused("DependencyViolation", ec2.delete_subnet, SubnetId=subnet)
+    ec2.terminate_instances(InstanceIds=[instance])
+    ec2.delete_subnet(SubnetId=subnet)

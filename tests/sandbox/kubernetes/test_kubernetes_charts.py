@@ -71,24 +71,6 @@ ALL = (
         ),
         {"apiVersion": "elbv2.k8s.aws/v1beta1", "kind": "TargetGroupBinding", "spec": {"serviceRef": {"name": "web"}}},
     ),
-    Chart(
-        "hyperpod-inference-operator",
-        "kube-system",
-        ("hyperpod-inference-system/hyperpod-inference-operator-controller-manager",),
-        ("hyperpod-inference-system/hyperpod-inference-operator-controller-manager",),
-        (
-            "inferenceendpointconfigs.inference.sagemaker.aws.amazon.com",
-            "jumpstartmodels.inference.sagemaker.aws.amazon.com",
-            "sagemakerendpointregistrations.inference.sagemaker.aws.amazon.com",
-        ),
-        (f"executionRoleArn={ROLE}", "region=us-west-2", "eksClusterName=demo", "tlsCertificateS3Bucket=bucket"),
-        {
-            "apiVersion": "inference.sagemaker.aws.amazon.com/v1",
-            "kind": "JumpStartModel",
-            "spec": {"model": {"modelId": "m"}, "server": {"instanceType": "ml.g5.8xlarge"}},
-        },
-        kept=False,
-    ),
 )
 
 
@@ -140,9 +122,3 @@ def test_load_balancer_controller_brings_its_class_and_inert_webhooks(tools: Too
     assert {hook.name for hook in found.webhooks} == {"mpod.elbv2.k8s.aws", "mservice.elbv2.k8s.aws"}
     assert hooks.read_validating_webhook_configuration("aws-load-balancer-webhook").webhooks
     tools.helm("uninstall", "alb", *where, "--wait", "--timeout", "60s")
-
-
-def test_inference_operator_needs_its_role_and_region(tools: Tools) -> None:
-    chart = str(CHARTS / "hyperpod-inference-operator")
-    assert "executionRoleArn" in tools.helm("template", chart, "--set", "region=us-west-2", ok=False)
-    assert "region" in tools.helm("template", chart, "--set", f"executionRoleArn={ROLE}", ok=False)
