@@ -149,6 +149,12 @@ def uses(tree: ast.AST, names: dict[str, dict[str, str]]) -> Iterator[tuple[ast.
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if called == "pages" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
                 yield node.args[0], str(node.args[1].value), node
+            if (
+                called == "get_paginator"
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                yield node.func.value, str(node.args[0].value), node
 
 
 def calls_in(path: Path, names: dict[str, dict[str, str]]) -> Iterator[Operation]:
