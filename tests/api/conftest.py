@@ -120,12 +120,15 @@ async def running_gateway(folder: Path, client: Client, **settings: Any) -> Asyn
         headers = {"Authorization": f"Bearer {tokens[role]}"} if role else {}
         return httpx.AsyncClient(base_url=url, headers=headers, timeout=20)
 
-    async with contextlib.AsyncExitStack() as stack:
-        callers = {name: await stack.enter_async_context(caller(name)) for name in tokens}
-        anonymous = await stack.enter_async_context(caller(None))
-        yield Gateway(url, chosen, tokens, **callers, anonymous=anonymous, server=server, long_polls=long_polls)
-    server.should_exit = True
-    await asyncio.wait_for(serving, 10)
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            callers = {name: await stack.enter_async_context(caller(name)) for name in tokens}
+            anonymous = await stack.enter_async_context(caller(None))
+            yield Gateway(url, chosen, tokens, **callers, anonymous=anonymous, server=server, long_polls=long_polls)
+    finally:
+        # Also where its test failed: streams of other gateways would take its end for theirs.
+        server.should_exit = True
+        await asyncio.wait_for(serving, 10)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

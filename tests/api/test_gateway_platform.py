@@ -19,7 +19,7 @@ from api.audit import AuditLog
 from api.settings import Settings
 from api.tokens import TokenStore, main
 from contracts.access import AuditEntry, Principal, Role
-from tests.api.conftest import Gateway, MakeCluster, Name, running_gateway
+from tests.api.conftest import Eventually, Gateway, MakeCluster, Name, running_gateway
 
 
 async def test_a_request_without_a_valid_token_is_refused(gateway: Gateway) -> None:
@@ -258,12 +258,14 @@ async def test_without_temporal_the_gateway_starts_and_says_so(tmp_path: Path) -
 
 
 async def test_streams_and_long_polls_end_when_the_gateway_stops(
-    temporal: Client, worker: Worker, tmp_path: Path, name: Name
+    temporal: Client, worker: Worker, tmp_path: Path, name: Name, eventually: Eventually
 ) -> None:
     async with running_gateway(tmp_path, temporal) as gateway:
         tag = name("run")
         await gateway.operator.post("/api/v1/clusters", json={"tag": tag})
         url = f"/api/v1/operations/create-cluster/{tag}"
+        # Until it has come to rest: what it still had to say would be an event that no stop has caused.
+        await eventually(lambda: gateway.viewer.get(url), lambda found: found.headers["Operation-Version"] == "1")
         polling = asyncio.create_task(gateway.viewer.get(f"{url}?wait=60&since=1"))
         async with asyncio.timeout(8), gateway.viewer.stream("GET", f"{url}/events") as response:
             lines = response.aiter_lines()
