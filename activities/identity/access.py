@@ -72,7 +72,7 @@ class AccessActivities:
         scope, read = request.scope, self._aws.read.eks(request.scope.region)
         act, principal = self._aws.act.eks(scope.region), request.principal_arn
         where: Any = {"clusterName": request.eks_cluster, "principalArn": principal}
-        policy = f"arn:{partition(scope.region)}:eks::aws:cluster-access-policy/{ADMIN_ACCESS_POLICY}"
+        policy = admin_policy(scope.region)
         changed = False
         try:
             read.describe_access_entry(**where)
@@ -92,10 +92,7 @@ class AccessActivities:
                 **where, type="STANDARD", tags=tags, clientRequestToken=token(f"access-entry/{principal}")
             )
             changed = True
-        associated = pages(read, "list_associated_access_policies", "associatedAccessPolicies", **where)
-        if not any(
-            each["policyArn"] == policy and each.get("accessScope", {}).get("type") == "cluster" for each in associated
-        ):
+        if not administers(self._aws, scope.region, request.eks_cluster, principal):
             act.associate_access_policy(**where, policyArn=policy, accessScope={"type": "cluster"})
             changed = True
         return AccessEntry(principal_arn=principal, policy_arn=policy, changed=changed)
@@ -138,6 +135,21 @@ class AccessActivities:
                 raise
             return self._aws.read.sts(region).get_caller_identity()["Arn"]
         return str(review.status.user_info.username)
+
+
+def admin_policy(region: str) -> str:
+    """ARN of the access policy that administers a whole cluster."""
+    return f"arn:{partition(region)}:eks::aws:cluster-access-policy/{ADMIN_ACCESS_POLICY}"
+
+
+def administers(aws: AwsClients, region: str, eks_cluster: str, principal: str) -> bool:
+    """Whether the principal's access entry administers the whole cluster. EKS's errors are the caller's to read."""
+    where: Any = {"clusterName": eks_cluster, "principalArn": principal}
+    associated = pages(aws.read.eks(region), "list_associated_access_policies", "associatedAccessPolicies", **where)
+    policy = admin_policy(region)
+    return any(
+        each["policyArn"] == policy and each.get("accessScope", {}).get("type") == "cluster" for each in associated
+    )
 
 
 def _count_nodes(api: client.ApiClient) -> int:

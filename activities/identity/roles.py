@@ -37,13 +37,8 @@ class RoleActivities:
 
     @activity.defn(name=GET_CALLER.name)
     def get_caller(self, request: GetCaller) -> Caller:
-        """Who the platform is. An assumed-role session is traced to its role with iam:GetRole, because its ARN leaves
-        out the role's path, which an access entry needs."""
-        identity = self._aws.read.sts(request.region).get_caller_identity()
-        arn = identity["Arn"]
-        if name := role_name_of(arn):
-            arn = self._aws.read.iam(request.region).get_role(RoleName=name)["Role"]["Arn"]
-        return Caller(account=identity["Account"], principal_arn=arn, partition=arn.split(":")[1])
+        """Who the platform is."""
+        return caller_of(self._aws, request.region)
 
     @activity.defn(name=ENSURE_CLUSTER_ROLE.name)
     def ensure_cluster_role(self, request: EnsureRole) -> Role:
@@ -70,6 +65,16 @@ class RoleActivities:
             managed=[policies.EXECUTION_POLICY],
             inline=policies.execution_policy(partition(scope.region), bucket),
         )
+
+
+def caller_of(aws: AwsClients, region: str) -> Caller:
+    """Who the platform is. An assumed-role session is traced to its role with iam:GetRole, because its ARN leaves out
+    the role's path, which an access entry needs."""
+    identity = aws.read.sts(region).get_caller_identity()
+    arn = identity["Arn"]
+    if name := role_name_of(arn):
+        arn = aws.read.iam(region).get_role(RoleName=name)["Role"]["Arn"]
+    return Caller(account=identity["Account"], principal_arn=arn, partition=arn.split(":")[1])
 
 
 def ensure_role(

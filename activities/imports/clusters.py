@@ -6,17 +6,20 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.aws import AwsClients, is_ours, pages, partition, tag_list, tag_map, tags_of
+from activities.aws import AwsClients, is_ours, pages, tag_list, tag_map, tags_of
+from activities.dependencies.addons import numbers
 from activities.eks import as_control_plane
 from activities.eks import describe as describe_eks
 from activities.errors import fail, is_absent
 from activities.hyperpod.cluster import as_cluster, describe
 from activities.hyperpod.groups import Specification
+from activities.identity.access import administers
 from activities.identity.policies import ADMIN_ACCESS_POLICY
+from activities.identity.roles import caller_of
 from activities.imports.network import detect_network
 from contracts.dependencies import COMPONENTS, ComponentKind, ComponentState, ComponentStatus
 from contracts.eks import SUPPORTED_KUBERNETES_VERSIONS
-from contracts.identity import Identity, role_name_of
+from contracts.identity import Caller, Identity
 from contracts.imports import ADOPT, DETECT_CLUSTER, Adopt, Adopted, Detect, Detected, Gap
 from contracts.names import TAG_CLUSTER, ClusterNames
 from contracts.network import Scope
@@ -84,14 +87,15 @@ def detect(aws: AwsClients, request: Detect) -> Detected:
         )
     hyperpod = _hyperpod_of(aws, request, eks["arn"])
     network, network_gaps = detect_network(aws, scope, eks, hyperpod)
-    account, principal = _caller(aws, region)
+    caller = caller_of(aws, region)
+    principal = caller.principal_arn
     administered = _administers(aws, region, request.eks_cluster, principal)
     components = _components(aws, region, request.eks_cluster)
     tagged = _tags(aws, region, eks, hyperpod)
     return Detected(
         control_plane=as_control_plane(eks, changed=False),
         network=network,
-        identity=_identity(aws, scope, account, principal, eks, hyperpod),
+        identity=_identity(aws, scope, caller, eks, hyperpod),
         dependencies=components,
         hyperpod=as_cluster(hyperpod, changed=False) if hyperpod is not None else None,
         provisioning=(hyperpod.get("NodeProvisioningMode") or "Classic") if hyperpod is not None else None,
@@ -140,28 +144,14 @@ def _orchestrator(hyperpod: Specification) -> str | None:
     return arn
 
 
-def _caller(aws: AwsClients, region: str) -> tuple[str, str]:
-    """Account, and the platform's principal as an access entry names it."""
-    identity = aws.read.sts(region).get_caller_identity()
-    arn = identity["Arn"]
-    if name := role_name_of(arn):
-        arn = aws.read.iam(region).get_role(RoleName=name)["Role"]["Arn"]
-    return identity["Account"], arn
-
-
 def _administers(aws: AwsClients, region: str, eks_cluster: str, principal: str) -> bool:
-    where: Any = {"clusterName": eks_cluster, "principalArn": principal}
-    policy = f"arn:{partition(region)}:eks::aws:cluster-access-policy/{ADMIN_ACCESS_POLICY}"
     try:
-        associated = list(
-            pages(aws.read.eks(region), "list_associated_access_policies", "associatedAccessPolicies", **where)
-        )
+        return administers(aws, region, eks_cluster, principal)
     except Exception as error:
         # A cluster that only knows the aws-auth ConfigMap refuses the question.
         if is_absent(error, "ResourceNotFoundException", "InvalidRequestException"):
             return False
         raise
-    return any(each["policyArn"] == policy and each["accessScope"]["type"] == "cluster" for each in associated)
 
 
 def _tags(aws: AwsClients, region: str, eks: Any, hyperpod: Specification | None) -> list[tuple[str, dict[str, str]]]:
@@ -173,13 +163,11 @@ def _tags(aws: AwsClients, region: str, eks: Any, hyperpod: Specification | None
     return found
 
 
-def _identity(
-    aws: AwsClients, scope: Scope, account: str, principal: str, eks: Any, hyperpod: Specification | None
-) -> Identity:
+def _identity(aws: AwsClients, scope: Scope, caller: Caller, eks: Any, hyperpod: Specification | None) -> Identity:
     """Roles as the clusters have them. The first group tells what new groups are made with; the bucket is ours or
     none: another's data is not ours to mount."""
     group: Specification = next(iter((hyperpod or {}).get("InstanceGroups", [])), {})
-    bucket = ClusterNames(scope.cluster).bucket(account, scope.region)
+    bucket = ClusterNames(scope.cluster).bucket(caller.account, scope.region)
     try:
         aws.read.s3(scope.region).head_bucket(Bucket=bucket)
         ours: str | None = bucket
@@ -188,8 +176,8 @@ def _identity(
             raise
         ours = None
     return Identity(
-        account=account,
-        platform_principal_arn=principal,
+        account=caller.account,
+        platform_principal_arn=caller.principal_arn,
         cluster_role_arn=eks["roleArn"],
         execution_role_arn=group.get("ExecutionRole"),
         bucket=ours,
@@ -268,8 +256,7 @@ def _component_gaps(components: list[ComponentStatus]) -> list[Gap]:
         if part.kind is ComponentKind.ADDON and part.name not in there
     ]
     cni = there.get("vpc-cni")
-    digits = "".join(c if c.isdigit() else " " for c in (cni.version or "") if cni) if cni else ""
-    if cni and tuple(map(int, digits.split()))[:3] < OLDEST_CNI:
+    if cni and numbers(cni.version or "")[:3] < OLDEST_CNI:
         detail = f"vpc-cni is {cni.version}; HyperPod needs {'.'.join(map(str, OLDEST_CNI))} or newer"
         gaps.append(Gap(what="component", detail=detail, remedy="install-dependencies updates it."))
     return gaps

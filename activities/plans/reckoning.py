@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from activities.aws import pages
-from activities.errors import classify, is_absent
+from activities.errors import is_absent
 from activities.instance_types import describe_types
 from activities.options import cluster_quotas
 from activities.plans.prices import Prices
 from activities.plans.world import World
+from activities.quotas import quota_of
 from contracts.plans import AddressNeed, CapacityChange, Cost, CostItem, PlanDraft, QuotaNeed
 from contracts.problem import FieldError, ProblemCode
 
@@ -160,7 +161,7 @@ def _vcpus(world: World, region: str, capacity: list[CapacityChange]) -> list[tu
     result = []
     for key, vcpus in needed.items():
         code = VCPU_QUOTAS.get(key)
-        limit = _limit(world, region, code) if code else None
+        limit = quota_of(world.aws, region, "ec2", code) if code else None
         need = QuotaNeed(quota=f"running {key[1]} {key[0]} instances, vCPUs", needed=vcpus, limit=limit)
         result.append((need, pointers[key]))
     return result
@@ -171,18 +172,6 @@ def _family(instance_type: str) -> str:
         if instance_type.startswith(family):
             return family
     return "standard"
-
-
-def _limit(world: World, region: str, code: str) -> int | None:
-    """A quota of EC2's; None where Service Quotas does not tell."""
-    try:
-        quota = world.aws.read.service_quotas(region).get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
-        return int(quota["Value"])
-    except Exception as error:
-        known = classify(error).type in (ProblemCode.DENIED, ProblemCode.UNSUPPORTED, ProblemCode.INVALID)
-        if known or is_absent(error, "NoSuchResourceException"):
-            return None
-        raise
 
 
 def _addresses(world: World, region: str, capacity: list[CapacityChange]) -> tuple[list[AddressNeed], list[FieldError]]:

@@ -6,9 +6,9 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from activities.aws import AwsClients, is_ours, owned_filters, pages, tag_map
-from activities.errors import classify, code_of
 from activities.network.lookup import blocks_of, find_vpc, subnets_of, vpc_blocks
 from activities.network.plan import CONTROL_PLANE, PUBLIC
+from activities.quotas import quota_of
 from contracts.cluster import ClusterSpec
 from contracts.names import TAG_RESOURCE
 from contracts.network import (
@@ -154,7 +154,7 @@ def _dns(aws: AwsClients, region: str, vpc_id: str) -> list[FieldError]:
 
 
 def _vpc_quota(aws: AwsClients, region: str, held: int) -> list[FieldError]:
-    quota = _quota(aws, region, *VPCS_PER_REGION)
+    quota = quota_of(aws, region, *VPCS_PER_REGION)
     if quota is None or held < quota:
         return []
     return [
@@ -173,7 +173,7 @@ def _address_quota(aws: AwsClients, region: str, tag: str) -> list[FieldError]:
     held = len(ec2.describe_addresses()["Addresses"])
     ours = len(ec2.describe_addresses(Filters=owned_filters(tag, NAT_ADDRESSES))["Addresses"])
     needed = max(len(NAT_ADDRESSES) - ours, 0)
-    quota = _quota(aws, region, *ADDRESSES_PER_REGION)
+    quota = quota_of(aws, region, *ADDRESSES_PER_REGION)
     if not needed or quota is None or held + needed <= quota:
         return []
     return [
@@ -184,16 +184,3 @@ def _address_quota(aws: AwsClients, region: str, tag: str) -> list[FieldError]:
             code=ProblemCode.QUOTA,
         )
     ]
-
-
-def _quota(aws: AwsClients, region: str, service: str, code: str) -> int | None:
-    """A quota's value; None where Service Quotas does not tell (not allowed, or not offered there)."""
-    try:
-        return int(
-            aws.read.service_quotas(region).get_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]["Value"]
-        )
-    except Exception as error:
-        refused = classify(error).type in (ProblemCode.DENIED, ProblemCode.UNSUPPORTED, ProblemCode.INVALID)
-        if refused or code_of(error) == "NoSuchResourceException":
-            return None
-        raise

@@ -5,6 +5,7 @@ IAM is global: what belongs to a cluster of the same tag in another region is to
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from activities.aws import AwsClients, is_ours, pages, tag_map
@@ -27,30 +28,32 @@ class IdentityDeleter:
         return [each for each in found if not is_kept(asked, each.id, each.name)]
 
     def _roles(self, asked: Teardown) -> list[Resource]:
-        iam, found = self._aws.read.iam(asked.scope.region), []
-        for role in pages(iam, "list_roles", "Roles", PathPrefix=IAM_PATH):
-            name = role["RoleName"]
-            tags = self._tags(lambda name=name: iam.list_role_tags(RoleName=name)["Tags"])
-            if is_ours(tags, asked.scope.cluster) and _is_here(asked, name, tags):
-                found.append(Resource(part=Part.IDENTITY, kind=ROLE, id=role["Arn"], name=name))
-        return found
+        iam = self._aws.read.iam(asked.scope.region)
+        listed = pages(iam, "list_roles", "Roles", PathPrefix=IAM_PATH)
+        return self._ours(asked, ROLE, "RoleName", listed, lambda each: iam.list_role_tags(RoleName=each["RoleName"]))
 
     def _policies(self, asked: Teardown) -> list[Resource]:
-        iam, found = self._aws.read.iam(asked.scope.region), []
-        for policy in pages(iam, "list_policies", "Policies", Scope="Local", PathPrefix=IAM_PATH):
-            arn = policy["Arn"]
-            tags = self._tags(lambda arn=arn: iam.list_policy_tags(PolicyArn=arn)["Tags"])
-            if is_ours(tags, asked.scope.cluster) and _is_here(asked, policy["PolicyName"], tags):
-                found.append(Resource(part=Part.IDENTITY, kind=POLICY, id=arn, name=policy["PolicyName"]))
-        return found
+        iam = self._aws.read.iam(asked.scope.region)
+        listed = pages(iam, "list_policies", "Policies", Scope="Local", PathPrefix=IAM_PATH)
+        return self._ours(asked, POLICY, "PolicyName", listed, lambda each: iam.list_policy_tags(PolicyArn=each["Arn"]))
 
     def _profiles(self, asked: Teardown) -> list[Resource]:
-        iam, found = self._aws.read.iam(asked.scope.region), []
-        for profile in pages(iam, "list_instance_profiles", "InstanceProfiles", PathPrefix=IAM_PATH):
-            name = profile["InstanceProfileName"]
-            tags = self._tags(lambda name=name: iam.list_instance_profile_tags(InstanceProfileName=name)["Tags"])
+        iam, name = self._aws.read.iam(asked.scope.region), "InstanceProfileName"
+        listed = pages(iam, "list_instance_profiles", "InstanceProfiles", PathPrefix=IAM_PATH)
+        return self._ours(
+            asked, PROFILE, name, listed, lambda each: iam.list_instance_profile_tags(InstanceProfileName=each[name])
+        )
+
+    def _ours(
+        self, asked: Teardown, kind: str, name_member: str, listed: Iterable[Any], list_tags: Callable[[Any], Any]
+    ) -> list[Resource]:
+        """Those of what is listed that carry the cluster's tag and belong to its region; lists show no tags."""
+        found = []
+        for each in listed:
+            name = each[name_member]
+            tags = self._tags(lambda each=each: list_tags(each)["Tags"])
             if is_ours(tags, asked.scope.cluster) and _is_here(asked, name, tags):
-                found.append(Resource(part=Part.IDENTITY, kind=PROFILE, id=profile["Arn"], name=name))
+                found.append(Resource(part=Part.IDENTITY, kind=kind, id=each["Arn"], name=name))
         return found
 
     def _providers(self, asked: Teardown) -> list[Resource]:
