@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from api import pages
@@ -13,11 +12,12 @@ from api.auth import Reader
 from api.lookups import judged_by_account
 from api.managed import LISTED, STARTS, Start, Tag, blank_record, known, record_of
 from api.mapping import from_row
-from api.operations import OperationPage, PageSize, PageToken, clause, list_page, page_reply
+from api.operations import PageSize, PageToken, clause, list_page, page_reply
 from api.problems import refuse, wrong_field
 from api.services import Parts, Services, reply
 from api.wish import Wish
 from contracts import catalogue, names, queues, visibility
+from contracts.answers import ClusterPage, OperationPage
 from contracts.catalogue import (
     AccessSpec,
     ControlPlaneSpec,
@@ -33,21 +33,12 @@ from contracts.cluster import (
     ClusterView,
     HistoryEntry,
 )
-from contracts.model import Model
 from contracts.problem import ProblemCode
 from contracts.storage import StorageSpec
 
 router = APIRouter(prefix="/api/v1/clusters", tags=["clusters"])
 
 _FALLBACK_HISTORY = 50
-
-
-class ClusterPage(Model):
-    """Some clusters, the newest first."""
-
-    clusters: list[ClusterSummary] = Field(default_factory=list)
-    next_page_token: str | None = None
-    """Absent on the last page."""
 
 
 def _one_region(record: ClusterRecord | None, region: str) -> None:

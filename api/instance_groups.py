@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field
 from starlette.responses import Response
 
 from api.auth import Reader
@@ -13,10 +12,11 @@ from api.managed import STARTS, Start, Tag, known
 from api.problems import parse
 from api.services import Parts, Services, reply
 from contracts import catalogue
+from contracts.answers import InstanceGroupList
 from contracts.capacity import InstanceGroupSpec
 from contracts.catalogue import READ_INSTANCE_GROUPS_WORKFLOW
 from contracts.cluster import ClusterRecord
-from contracts.hyperpod import HyperPodCluster, InstanceGroup
+from contracts.hyperpod import HyperPodCluster
 from contracts.instance_groups import (
     DeleteInstanceGroupSpec,
     InstanceGroupChanges,
@@ -25,23 +25,12 @@ from contracts.instance_groups import (
     ScaleInstanceGroupSpec,
     UpdateInstanceGroupSpec,
 )
-from contracts.model import Model
 from contracts.network import Scope
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/instance-groups", tags=["instance groups"])
 
 Group = Annotated[str, Path(description="The instance group's name.", examples=["workers"], max_length=63)]
 Drain = Annotated[bool, Query(description="Cordon the nodes and evict their pods first; false: pods go with them.")]
-
-
-class InstanceGroupList(Model):
-    """The instance groups of a cluster."""
-
-    hyperpod_cluster: str | None = None
-    status: str | None = None
-    instance_groups: list[InstanceGroup] = Field(default_factory=list)
-    live: bool
-    """Whether SageMaker was asked just now; false: what the cluster's record says."""
 
 
 @router.get("", operation_id="list_instance_groups", response_model=InstanceGroupList, summary="List instance groups")

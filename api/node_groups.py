@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import Field
 from starlette.responses import Response
 
 from api.auth import Reader
 from api.managed import STARTS, Start, Tag, known
 from api.services import Parts, Services, reply
 from contracts import catalogue
+from contracts.answers import NodeGroupList
 from contracts.catalogue import LIST_NODE_GROUPS_WORKFLOW
 from contracts.cluster import ClusterRecord
-from contracts.model import Model
 from contracts.network import Scope
 from contracts.node_groups import (
     DeleteNodeGroupSpec,
     ListNodeGroups,
-    NodeGroup,
     NodeGroups,
     NodeGroupScaling,
     NodeGroupSpec,
@@ -29,14 +27,6 @@ from contracts.node_groups import (
 router = APIRouter(prefix="/api/v1/clusters/{tag}/node-groups", tags=["node groups"])
 
 Name = Annotated[str, Path(description="The node group's name.", examples=["cpu"], max_length=63)]
-
-
-class NodeGroupList(Model):
-    """The node groups of a cluster's EKS cluster, others' among them."""
-
-    node_groups: list[NodeGroup] = Field(default_factory=list)
-    live: bool
-    """Whether EKS and Kubernetes were asked just now; false: what the cluster's record says."""
 
 
 @router.get("", operation_id="list_node_groups", response_model=NodeGroupList, summary="List node groups")

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import Field
 from starlette.responses import Response
 
 from api.auth import Reader
 from api.managed import STARTS, Start, Tag, known
 from api.services import Parts, Services, reply
 from contracts import catalogue
+from contracts.answers import NodePoolList
 from contracts.catalogue import LIST_NODE_POOLS_WORKFLOW
 from contracts.cluster import ClusterRecord
-from contracts.model import Model
 from contracts.network import Scope
 from contracts.node_pools import (
     DeleteNodePoolSpec,
     ListNodePools,
-    NodePool,
     NodePools,
     NodePoolSpec,
 )
@@ -27,14 +25,6 @@ from contracts.node_pools import (
 router = APIRouter(prefix="/api/v1/clusters/{tag}/node-pools", tags=["node pools"])
 
 Name = Annotated[str, Path(description="The node pool's name.", examples=["gpus"], max_length=63)]
-
-
-class NodePoolList(Model):
-    """The node pools of a cluster on HyperPod's node classes, others' among them."""
-
-    node_pools: list[NodePool] = Field(default_factory=list)
-    live: bool
-    """Whether Kubernetes was asked just now; false: what the cluster's record says."""
 
 
 @router.get("", operation_id="list_node_pools", response_model=NodePoolList, summary="List node pools")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field
 from starlette.responses import Response
 
 from api import pages
@@ -15,10 +13,10 @@ from api.managed import STARTS, Start, Tag, known
 from api.operations import PageToken, page_reply
 from api.services import Parts, Services, reply
 from contracts import catalogue
+from contracts.answers import NodeDetail, NodePage
 from contracts.catalogue import READ_NODES_WORKFLOW
 from contracts.cluster import ClusterRecord
-from contracts.model import Model
-from contracts.node_views import MOST_ON_A_PAGE, NodesRead, NodesSummary, NodeView, PodOnNode, ReadNodes
+from contracts.node_views import MOST_ON_A_PAGE, NodesRead, ReadNodes
 from contracts.nodes import DeleteNodesSpec, RebootNodesSpec, ReplaceNodesSpec
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/nodes", tags=["nodes"])
@@ -35,27 +33,6 @@ NodePath = Annotated[
         max_length=253,
     ),
 ]
-
-
-class NodePage(Model):
-    """Some nodes, by group and name."""
-
-    nodes: list[NodeView] = Field(default_factory=list)
-    summary: NodesSummary
-    """Of all nodes of the cluster."""
-    matching: int
-    """Nodes that pass the filter, on all pages."""
-    read_at: datetime
-    next_page_token: str | None = None
-    """Absent on the last page."""
-
-
-class NodeDetail(Model):
-    """A node, and the pods that live on it."""
-
-    node: NodeView
-    pods: list[PodOnNode] = Field(default_factory=list)
-    read_at: datetime
 
 
 @router.get("", operation_id="list_nodes", response_model=NodePage, summary="List nodes")

@@ -9,7 +9,6 @@ from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 from temporalio.client import WorkflowExecution
@@ -20,6 +19,7 @@ from api.mapping import Linker, Seen, from_row
 from api.problems import refuse
 from api.services import Parts, Services, reply, state_headers
 from contracts import visibility
+from contracts.answers import OperationPage
 from contracts.catalogue import KINDS
 from contracts.model import Model
 from contracts.operation import Operation, Phase
@@ -42,14 +42,6 @@ RunId = Annotated[str | None, Query(description="One run of several with the sam
 PageSize = Annotated[int, Query(ge=1, le=pages.MAXIMUM_PAGE_SIZE)]
 PageToken = Annotated[str | None, Query(description="next_page_token of the page before.", max_length=2000)]
 Word = Annotated[str | None, Query(max_length=255, pattern=r"^[^\x00-\x1f]*$")]
-
-
-class OperationPage(Model):
-    """Some operations: running ones first, the newest of them first, then ended ones, the last ended first."""
-
-    operations: list[Operation] = Field(default_factory=list)
-    next_page_token: str | None = None
-    """Absent on the last page."""
 
 
 def page_reply(page: Model) -> Response:

@@ -6,7 +6,6 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from api import pages
@@ -15,7 +14,8 @@ from api.operations import PageSize, PageToken, page_reply
 from api.problems import ProblemError
 from api.services import Parts, Services, reply
 from contracts import queues
-from contracts.access import AuditEntry, Principal
+from contracts.access import Principal
+from contracts.answers import AuditPage, Readiness
 from contracts.model import Model
 from contracts.options import Options
 
@@ -23,26 +23,8 @@ router = APIRouter()
 _TRAIL = "audit"
 
 
-class AuditPage(Model):
-    """Entries of the audit trail, the newest first."""
-
-    entries: list[AuditEntry] = Field(default_factory=list)
-    next_page_token: str | None = None
-    """Absent on the last page."""
-
-
 class Health(Model):
     status: str = "ok"
-
-
-class Readiness(Model):
-    """Whether operations can be started and would make progress."""
-
-    ready: bool
-    temporal: bool
-    missing: list[str] = Field(default_factory=list)
-    """Task queues that no worker asks."""
-    detail: str
 
 
 @router.get(

@@ -1,0 +1,65 @@
+"""What is sent to an operation that waits or is blocked."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from contracts.model import Model
+
+
+def _encodable(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """JSON's escapes can write what no encoding can: half a surrogate pair."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"holds a character that does not exist: {error.object[error.start]!r}") from None
+    return document
+
+
+Document = Annotated[dict[str, JsonValue], AfterValidator(_encodable)]
+Word = Annotated[str, Field(max_length=255)]
+
+
+class RetryRequest(Model):
+    """Which blocked stage to try again; what is absent is taken from the operation."""
+
+    stage: Word | None = None
+    """Absent: the only blocked one."""
+    attempt: int | None = Field(None, ge=0)
+    """The attempt that failed, so that an answer to an earlier failure is refused; absent: the last."""
+    corrections: Document | None = None
+    """JSON merge patch (RFC 7396) for the operation's spec."""
+
+
+class SkipRequest(Model):
+    """Which blocked stage to leave out."""
+
+    stage: Word | None = None
+    attempt: int | None = Field(None, ge=0)
+
+
+class AbortRequest(Model):
+    reason: str = Field("", max_length=1000)
+
+
+class DecideRequest(Model):
+    """The answer to the decision that the operation waits for."""
+
+    decision: Word | None = None
+    """Its id; absent: the one that is asked now."""
+    answer: Document
+
+
+class ApproveRequest(Model):
+    """A human's word for the plan that was shown."""
+
+    plan_hash: Word
+    """The operation's plan_hash as it was shown."""
+    reason: str = Field("", max_length=1000)
+
+
+class RejectRequest(Model):
+    reason: str = Field("", max_length=1000)
