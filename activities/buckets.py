@@ -1,4 +1,4 @@
-"""Deleting a bucket of S3, with every version of every object in it.
+"""Buckets of S3: whether there is one, and deleting it with every version of every object in it.
 
 API: https://docs.aws.amazon.com/AmazonS3/latest/userguide/delete-bucket.html
 """
@@ -17,6 +17,24 @@ BATCH = 1000
 
 def account_of(aws: AwsClients, region: str) -> str:
     return aws.read.sts(region).get_caller_identity()["Account"]
+
+
+def bucket_exists(aws: AwsClients, region: str, account: str, name: str) -> bool:
+    """Whether ``account`` has the bucket. Raises FOREIGN where somebody else has it, or it may not be seen."""
+    s3 = aws.read.s3(region)
+    try:
+        s3.head_bucket(Bucket=name, ExpectedBucketOwner=account)
+    except Exception as error:
+        if is_absent(error, "404", "NoSuchBucket"):
+            return False
+        if code_of(error) in ("403", "AccessDenied", "301", "PermanentRedirect"):
+            fail(
+                ProblemCode.FOREIGN,
+                f"Bucket {name} exists in another account or region, or the platform may not see it",
+                "Choose another tag for the cluster, or allow s3:ListBucket on it to the platform's role.",
+            )
+        raise
+    return True
 
 
 def delete_bucket(aws: AwsClients, region: str, account: str, name: str) -> None:

@@ -18,6 +18,7 @@ from botocore.exceptions import NoCredentialsError
 from botocore.model import ServiceId
 from botocore.signers import RequestSigner
 from kubernetes import client
+from kubernetes.client.exceptions import ApiException
 
 from activities.aws import AwsClients
 from activities.errors import fail, is_absent
@@ -28,6 +29,7 @@ TOKEN_SECONDS = 14 * 60
 REFRESH_SECONDS = TOKEN_SECONDS - 120
 REQUEST_TIMEOUT = (5, 30)
 """Seconds to connect and to read. Longer than the 10 s that an admission webhook may take."""
+PAGE = 500
 
 
 @dataclass(frozen=True)
@@ -144,3 +146,24 @@ def _accept_eks_authority(api: client.ApiClient, authority: str) -> None:
     pool.connection_pool_kw.pop("ca_certs", None)
     pool.connection_pool_kw.pop("ca_cert_data", None)
     pool.connection_pool_kw["ssl_context"] = context
+
+
+def listed(method: Any, **filters: Any) -> list[Any]:
+    """Every object that a list call of the Kubernetes client gives, over all its pages."""
+    found, mark = [], None
+    while True:
+        page: Any = method(limit=PAGE, _continue=mark, _request_timeout=REQUEST_TIMEOUT, **filters)
+        found += page.items
+        mark = page.metadata._continue
+        if not mark:
+            return found
+
+
+def read_or_none(read: Any, *names: str) -> Any | None:
+    """An object; None only where Kubernetes says that there is none."""
+    try:
+        return read(*names, _request_timeout=REQUEST_TIMEOUT)
+    except ApiException as error:
+        if error.status == 404:
+            return None
+        raise

@@ -25,6 +25,7 @@ from activities.imports.workloads import ImportWorkloadActivities
 from activities.instance_groups.groups import InstanceGroupActivities
 from activities.instance_groups.scaling import ScalingActivities
 from activities.instance_groups.settled import SettledActivities
+from activities.jobs.read import JobActivities
 from activities.kubernetes import KubernetesClients
 from activities.network.compute import ComputeSubnetActivities
 from activities.network.gateways import GatewayActivities
@@ -45,7 +46,8 @@ from activities.plans.world import World
 from activities.preflight.checks import PreflightActivities
 from activities.settings import Settings
 from activities.software import SoftwareActivities
-from activities.storage import StorageActivities
+from activities.storage.claims import StorageActivities
+from activities.storage.read import StorageReads
 from activities.teardown.act import TeardownActivities
 from contracts.activity import Act, Queue, Wait
 
@@ -84,6 +86,7 @@ class Activities:
             ScalingActivities(self.aws, self.kubernetes),
             SettledActivities(self.aws, self.kubernetes, self.settings),
             StorageActivities(self.kubernetes, self.settings),
+            StorageReads(self.aws, self.kubernetes),
             FeatureActivities(self.aws, self.kubernetes, self.settings),
             OptionActivities(self.lookup),
             PreflightActivities(self.aws, self.lookup),
@@ -97,6 +100,7 @@ class Activities:
             NodePoolActivities(self.aws, self.kubernetes, self.lookup, self.settings),
             ImportActivities(self.aws),
             ImportWorkloadActivities(self.kubernetes),
+            JobActivities(self.kubernetes),
         ]
 
     def all(self) -> dict[str, Activity]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from api.app import create_app
 from api.settings import Settings
 
-_GRACE_SECONDS = 10
+GRACE_SECONDS = 10
 
 
 class Server(uvicorn.Server):
@@ -34,7 +34,7 @@ def server(settings: Settings) -> Server:
         access_log=False,  # the request context logs, with request ids
         log_level="info",
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
     return Server(config)
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from fastapi import FastAPI
 from temporalio.client import Client
 
 from api import (
+    callers,
     clusters,
     decisions,
     features,
     imports,
     instance_groups,
+    jobs,
     node_groups,
     node_pools,
     nodes,
@@ -21,16 +24,23 @@ from api import (
     operations,
     plans,
     problems,
+    session_routes,
     software,
+    storage,
     system,
     teardown,
+    token_routes,
 )
 from api.audit import AuditLog
+from api.auth import Authenticator
 from api.context import RequestContext
+from api.durations import PastDurations
 from api.events import Hub
 from api.lookups import Lookups
 from api.planning import Planning
+from api.preferences import PreferenceStore
 from api.services import Services
+from api.sessions import SessionStore
 from api.settings import Settings
 from api.temporal import Temporal, connect
 from api.tokens import TokenStore
@@ -40,6 +50,9 @@ def create_app(settings: Settings | None = None, temporal: Client | None = None)
     """The gateway. ``temporal`` is connected to by the standard ``TEMPORAL_…`` settings unless it is given."""
     settings = settings or Settings()
     tokens = TokenStore(settings.tokens_path)
+    sessions = SessionStore(
+        settings.sessions_path, timedelta(seconds=settings.session_seconds), timedelta(seconds=settings.ticket_seconds)
+    )
     audit = AuditLog(settings.data_dir / "audit", settings.audit_file_bytes, settings.audit_files)
 
     @asynccontextmanager
@@ -51,10 +64,13 @@ def create_app(settings: Settings | None = None, temporal: Client | None = None)
             settings=settings,
             temporal=link,
             tokens=tokens,
+            sessions=sessions,
+            preferences=PreferenceStore(settings.preferences_path),
             audit=audit,
             hub=Hub(link, settings.detail_seconds),
             lookups=lookups,
             planning=Planning(lookups),
+            durations=PastDurations(link),
         )
         try:
             yield
@@ -72,7 +88,7 @@ def create_app(settings: Settings | None = None, temporal: Client | None = None)
         redirect_slashes=False,
     )
     app.state.settings = settings
-    app.state.tokens = tokens
+    app.state.authenticator = Authenticator(settings, tokens, sessions)
     app.add_middleware(RequestContext, audit=audit)
     problems.install(app)
     # Decisions and streams come before the operation itself, whose id takes every path that is left.
@@ -86,9 +102,16 @@ def create_app(settings: Settings | None = None, temporal: Client | None = None)
         node_pools.router,
         features.router,
         nodes.router,
+        jobs.router,
+        nodes.usage_router,
         software.router,
+        storage.router,
         decisions.router,
         operations.router,
+        operations.durations_router,
+        callers.router,
+        session_routes.router,
+        token_routes.router,
         system.router,
     ):
         app.include_router(router)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
-from api.problems import refuse
+from api.problems import ProblemError, refuse
+from api.sessions import SESSION_PREFIX, SessionStore
 from api.settings import Settings, is_loopback
 from api.tokens import TokenStore
 from contracts.access import Principal, Role
@@ -18,6 +21,19 @@ from contracts.problem import ProblemCode
 REALM = {"WWW-Authenticate": 'Bearer realm="instantstart"'}
 LOCAL = Principal(name="local", role=Role.ADMIN)
 """Who calls where authentication is off."""
+NO_TOKEN = ""
+"""The origin of LOCAL's sessions and tickets: once authentication is on, they belong to nobody."""
+
+
+@dataclass(frozen=True)
+class Credential:
+    """What a caller showed."""
+
+    principal: Principal
+    origin: str
+    """The digest of the token that it is, or came from."""
+    expires_at: datetime | None = None
+    """Of a session."""
 
 
 class Action(StrEnum):
@@ -31,6 +47,7 @@ class Action(StrEnum):
     ABORT = "abort"
     APPROVE = "approve or reject"
     AUDIT = "read the audit trail"
+    MANAGE_TOKENS = "manage tokens"
 
 
 _EVERYONE = frozenset(Role)
@@ -46,6 +63,7 @@ RULES: dict[Action, frozenset[Role]] = {
     Action.SKIP: _HUMAN,
     Action.APPROVE: _HUMAN,
     Action.AUDIT: frozenset({Role.ADMIN}),
+    Action.MANAGE_TOKENS: frozenset({Role.ADMIN}),
 }
 """Which roles may do what."""
 
@@ -69,16 +87,10 @@ def check_owner(principal: Principal, action: Action, started_by: str) -> None:
         )
 
 
-def _bearer(request: Request) -> str:
+def bearer(request: Request) -> str | None:
+    """The token or session that the request shows; None if it shows none."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise refuse(
-            ProblemCode.CREDENTIALS,
-            "the request has no bearer token",
-            remedy="Send Authorization: Bearer TOKEN; `python -m api.tokens add NAME ROLE` makes a token.",
-            headers=REALM,
-        )
-    return token.strip()
+    return token.strip() or None if scheme.lower() == "bearer" else None
 
 
 def _only_local(request: Request) -> None:
@@ -94,29 +106,85 @@ def _only_local(request: Request) -> None:
         )
 
 
-def authenticate(request: Request, settings: Settings, tokens: TokenStore) -> Principal:
-    """Who calls. Raises ProblemError (401) if the token is missing or unknown."""
-    if settings.auth == "off":
-        _only_local(request)
-        return LOCAL
-    principal = tokens.find(_bearer(request))
-    if principal is None:
-        raise refuse(
-            ProblemCode.CREDENTIALS,
-            "the bearer token is unknown or revoked",
-            remedy="Use a valid token; `python -m api.tokens list` names their holders.",
-            headers={"WWW-Authenticate": f'{REALM["WWW-Authenticate"]}, error="invalid_token"'},
-        )
-    return principal
+class Authenticator:
+    """Tells who calls."""
+
+    def __init__(self, settings: Settings, tokens: TokenStore, sessions: SessionStore) -> None:
+        self.is_on = settings.auth == "on"
+        self._tokens = tokens
+        self._sessions = sessions
+
+    def authenticate(self, request: Request) -> Credential:
+        """Who calls, noted for the log and the audit trail. Raises ProblemError (401) if what was shown is missing or
+        unknown; 403 where authentication is off and another site's page calls."""
+        self.check_origin(request)
+        credential = self._of(bearer(request)) if self.is_on else Credential(LOCAL, NO_TOKEN)
+        request.state.principal = credential.principal
+        return credential
+
+    def check_origin(self, request: Request) -> None:
+        """Raises ProblemError (403) where nothing but the caller's place says who it is, and it is another one."""
+        if not self.is_on:
+            _only_local(request)
+
+    def holder(self, origin: str) -> Principal | None:
+        """Who holds the token that a session or ticket came from; None where that token is gone."""
+        if not self.is_on:
+            return LOCAL
+        record = self._tokens.made_as(origin)
+        return record.principal if record else None
+
+    def _of(self, shown: str | None) -> Credential:
+        if shown is None:
+            raise refuse(
+                ProblemCode.CREDENTIALS,
+                "the request has no bearer token",
+                remedy="Send Authorization: Bearer TOKEN; `python -m api.tokens add NAME ROLE` makes a token.",
+                headers=REALM,
+            )
+        if shown.startswith(SESSION_PREFIX):
+            session = self._sessions.find(shown)
+            holder = self.holder(session.origin) if session else None
+            if session is None or holder is None:
+                raise _invalid_token(
+                    "the session is unknown or has ended", "Sign in again; `instantstart console` prints a link."
+                )
+            return Credential(holder, session.origin, session.expires_at)
+        record = self._tokens.find(shown)
+        if record is None:
+            raise _invalid_token(
+                "the bearer token is unknown or revoked",
+                "Use a valid token; `python -m api.tokens list` names their holders.",
+            )
+        return Credential(record.principal, record.digest)
 
 
-def allowed(action: Action) -> Callable[[Request], Awaitable[Principal]]:
+def _invalid_token(detail: str, remedy: str) -> ProblemError:
+    headers = {"WWW-Authenticate": f'{REALM["WWW-Authenticate"]}, error="invalid_token"'}
+    return refuse(ProblemCode.CREDENTIALS, detail, remedy=remedy, headers=headers)
+
+
+def _authenticator(request: Request) -> Authenticator:
+    found: Authenticator = request.app.state.authenticator
+    return found
+
+
+Authentication = Annotated[Authenticator, Depends(_authenticator)]
+
+
+async def _credential(request: Request, authentication: Authentication) -> Credential:
+    return authentication.authenticate(request)
+
+
+Shown = Annotated[Credential, Depends(_credential)]
+"""What the caller showed, whatever its role."""
+
+
+def allowed(action: Action) -> Callable[[Credential], Awaitable[Principal]]:
     """A dependency that gives the caller, who may do ``action``. Raises ProblemError (401, 403)."""
 
-    async def dependency(request: Request) -> Principal:
-        state = request.app.state
-        principal = authenticate(request, state.settings, state.tokens)
-        request.state.principal = principal
+    async def dependency(shown: Shown) -> Principal:
+        principal = shown.principal
         if principal.role not in RULES[action]:
             roles = ", ".join(sorted(RULES[action]))
             raise refuse(
@@ -137,3 +205,4 @@ Skipper = Annotated[Principal, Depends(allowed(Action.SKIP))]
 Aborter = Annotated[Principal, Depends(allowed(Action.ABORT))]
 Approver = Annotated[Principal, Depends(allowed(Action.APPROVE))]
 Auditor = Annotated[Principal, Depends(allowed(Action.AUDIT))]
+TokenManager = Annotated[Principal, Depends(allowed(Action.MANAGE_TOKENS))]

@@ -7,12 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
-from api import pages
+from api import pages, searching
 from api.auth import Reader
+from api.filters import clause
 from api.lookups import judged_by_account
-from api.managed import LISTED, STARTS, Start, Tag, blank_record, known, record_of
+from api.managed import LISTED, STARTS, Start, Tag, blank_record, known, record_of, summary_of
 from api.mapping import from_row
-from api.operations import PageSize, PageToken, clause, list_page, page_reply
+from api.operations import PageSize, PageToken, list_page, page_reply
 from api.problems import refuse, wrong_field
 from api.services import Parts, Services, reply
 from api.wish import Wish
@@ -26,19 +27,20 @@ from contracts.catalogue import (
     VerificationSpec,
 )
 from contracts.cluster import (
-    MEMO_SUMMARY,
     ClusterRecord,
     ClusterSpec,
-    ClusterSummary,
     ClusterView,
     HistoryEntry,
 )
 from contracts.problem import ProblemCode
-from contracts.storage import StorageSpec
 
 router = APIRouter(prefix="/api/v1/clusters", tags=["clusters"])
 
 _FALLBACK_HISTORY = 50
+
+Search = Annotated[
+    str | None, Query(description="Part of the tag or the region; case does not matter.", max_length=100)
+]
 
 
 def _one_region(record: ClusterRecord | None, region: str) -> None:
@@ -69,12 +71,21 @@ async def create_cluster(
 
 
 @router.get("", operation_id="list_clusters", response_model=ClusterPage, summary="List clusters")
-async def list_clusters(services: Parts, _: Reader, page_size: PageSize = 20, page_token: PageToken = None) -> Response:
-    """The managed clusters. A new one shows after a moment."""
-    found = await services.temporal.list(LISTED, page_size, pages.unseal(LISTED, page_token))
-    memos = [await row.memo() for row in found.rows]
-    summaries = [ClusterSummary.model_validate(memo[MEMO_SUMMARY]) for memo in memos if MEMO_SUMMARY in memo]
-    token = pages.seal(LISTED, found.position) if found.position else None
+async def list_clusters(
+    services: Parts, _: Reader, search: Search = None, page_size: PageSize = 20, page_token: PageToken = None
+) -> Response:
+    """The managed clusters. A new one shows after a moment. With ``search``, a page may hold fewer than it could, even
+    none, and still name the next one: so many clusters were looked at."""
+    wanted = (search or "").strip()
+    listing = f"{LISTED} {wanted.casefold()}" if wanted else LISTED
+    position = pages.unseal(listing, page_token)
+    if wanted:
+        summaries, after = await searching.search(services.temporal, wanted, page_size, position)
+    else:
+        found = await services.temporal.list(LISTED, page_size, position)
+        listed = [await summary_of(row) for row in found.rows]
+        summaries, after = [each for each in listed if each is not None], found.position
+    token = pages.seal(listing, after) if after else None
     return page_reply(ClusterPage(clusters=summaries, next_page_token=token))
 
 
@@ -171,17 +182,6 @@ async def create_hyperpod(
 ) -> Response:
     """The HyperPod cluster and its nodes. Without instance groups, the operation asks which capacity to take."""
     return await start.on(catalogue.CREATE_HYPERPOD, tag, body or HyperPodClusterSpec())
-
-
-@router.post("/{tag}/storage", operation_id="create_storage", summary="Mount S3 storage", **STARTS)
-async def create_storage(
-    start: Start,
-    tag: Tag,
-    body: Annotated[StorageSpec | None, Body()] = None,
-) -> Response:
-    """A claim on an S3 bucket that pods can mount."""
-    spec = body or StorageSpec()
-    return await start.on(catalogue.CREATE_STORAGE, tag, spec)
 
 
 @router.post("/{tag}/verification", operation_id="verify_cluster", summary="Verify the cluster", **STARTS)

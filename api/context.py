@@ -22,6 +22,8 @@ _ACCEPTABLE = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _DENIALS = frozenset({401, 403})
 _OPERATIONS = b"/api/v1/operations/"
+_SECRET = re.compile(r"\b(is[kst]_)[\w-]{20,}", re.ASCII)
+"""A token, session or ticket."""
 
 access_log = logging.getLogger("instantstart.access")
 logger = logging.getLogger("instantstart.api")
@@ -58,7 +60,7 @@ class RequestContext:
         try:
             await self._app(scope, _limited(receive), sending)
         except Exception:
-            logger.exception("request %s: %s %s", request_id, scope["method"], scope["path"])
+            logger.exception("request %s: %s %s", request_id, scope["method"], _masked(scope["path"]))
             if status:  # too late to say anything else
                 raise
             defect = problems.response(problems.internal(request_id), scope["path"])
@@ -69,7 +71,7 @@ class RequestContext:
                 "%s %s %s %d %.1fms by=%s",
                 request_id,
                 scope["method"],
-                scope["path"],
+                _masked(scope["path"]),
                 status,
                 (time.perf_counter() - began) * 1000,
                 principal.name if principal else "-",
@@ -87,16 +89,21 @@ class RequestContext:
             by=principal.name if principal else "anonymous",
             role=principal.role if principal else None,
             method=scope["method"],
-            path=scope["path"],
+            path=_masked(scope["path"]),
             status=status,
             operation=state.get("operation"),
-            detail=problem.detail if problem else state.get("audit_detail"),
+            detail=_masked(problem.detail) if problem else state.get("audit_detail"),
         )
         try:
             self._audit.append(entry)
         except OSError:
             # What was asked for has been done. Its caller is told so, and whoever runs the gateway is told of the gap.
             logger.critical("the audit trail cannot be written; missing: %s", entry.model_dump_json(), exc_info=True)
+
+
+def _masked(text: str) -> str:
+    """``text`` without secrets: a caller may have written one into a path, where a name belongs."""
+    return _SECRET.sub(r"\1…", text)
 
 
 def _limited(receive: Receive) -> Receive:

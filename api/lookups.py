@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 import uuid
 from typing import TypeVar
 
 from pydantic import BaseModel
 
+from api.kept import Kept
 from api.problems import ProblemError
 from api.temporal import Temporal
-from contracts.catalogue import LOOK_UP_OPTIONS_WORKFLOW, MAKE_PLAN_WORKFLOW
+from contracts.answers import ClusterUsage
+from contracts.catalogue import LOOK_UP_OPTIONS_WORKFLOW, MAKE_PLAN_WORKFLOW, READ_NODES_WORKFLOW
 from contracts.cluster import ClusterSpec
+from contracts.node_views import NodesRead, ReadNodes
 from contracts.options import LookUpOptions, Options
 from contracts.plans import MakePlan, PlanFindings
 
 _KEPT_SECONDS = 15.0
-_MOST_KEPT = 64
+_MOST_USAGES = 500
 
 Found = TypeVar("Found", bound=BaseModel)
-_Key = tuple[str, tuple[str, ...]]
 
 
 class Lookups:
-    """Looks up, and keeps what it found for a few seconds: a form that many people fill in asks AWS once."""
+    """Looks up, and keeps what it found for a few seconds: a form or a page that many people see asks AWS once."""
 
     def __init__(self, temporal: Temporal, look_up_limit: float, check_limit: float) -> None:
         self._temporal = temporal
         self._look_up_limit = look_up_limit
         self._check_limit = check_limit
-        self._kept: dict[_Key, tuple[float, asyncio.Task[Options]]] = {}
+        self._options: Kept[tuple[str, tuple[str, ...]], Options] = Kept(_KEPT_SECONDS)
+        self._usages: Kept[ReadNodes, ClusterUsage] = Kept(_KEPT_SECONDS, _MOST_USAGES)
 
     async def options(self, region: str, instance_types: list[str]) -> Options:
         """What a cluster in ``region`` can be made of. Raises ProblemError."""
-        key = (region, tuple(sorted(set(instance_types))))
-        now = time.monotonic()
-        kept = self._kept.get(key)
-        if kept is None or now - kept[0] > _KEPT_SECONDS or _failed(kept[1]):
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept = {k: v for k, v in self._kept.items() if now - v[0] <= _KEPT_SECONDS}
-            kept = now, asyncio.create_task(self._look_up(region, list(key[1])))
-            self._kept[key] = kept
-        # Shielded: the caller who asked first may leave, and others wait for the same answer.
-        return await asyncio.shield(kept[1])
+        wanted = sorted(set(instance_types))
+        return await self._options.get((region, tuple(wanted)), lambda: self._look_up(region, wanted))
+
+    async def usage(self, question: ReadNodes) -> ClusterUsage:
+        """How many nodes and devices a cluster has, and what pods use of them. Raises ProblemError, 503 where the
+        cluster gives no answer in time."""
+        return await self._usages.get(question, lambda: self._use(question))
+
+    async def _use(self, question: ReadNodes) -> ClusterUsage:
+        found = await self.read(READ_NODES_WORKFLOW, question.cluster, question, NodesRead)
+        return ClusterUsage(summary=found.summary, read_at=found.read_at)
 
     async def _look_up(self, region: str, instance_types: list[str]) -> Options:
         question = LookUpOptions(region=region, instance_types=instance_types)
@@ -71,10 +73,6 @@ class Lookups:
     ) -> Found:
         identifier = f"{workflow_type}/{about}/{uuid.uuid4()}"
         return await self._temporal.execute(workflow_type, question, identifier, result, limit)
-
-
-def _failed(task: asyncio.Task[Options]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def judged_by_account(spec: ClusterSpec) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
+from temporalio.client import WorkflowExecution
 
 from api import starting
 from api.auth import Starter
@@ -51,8 +52,14 @@ async def record_of(services: Services, tag: str) -> ClusterRecord | None:
     found = await services.temporal.find(names.cluster_id(tag))
     if found is None or found.status is None or found.status.name != "RUNNING":
         return None
-    memo = await found.memo()
-    return ClusterRecord.model_validate(memo[MEMO_RECORD]) if MEMO_RECORD in memo else None
+    record: ClusterRecord | None = await found.memo_value(MEMO_RECORD, None, type_hint=ClusterRecord)
+    return record
+
+
+async def summary_of(row: WorkflowExecution) -> ClusterSummary | None:
+    """The cluster's summary by what a list knows of its entity. The record beside it, large, is not read."""
+    summary: ClusterSummary | None = await row.memo_value(MEMO_SUMMARY, None, type_hint=ClusterSummary)
+    return summary
 
 
 async def known(services: Services, tag: str) -> ClusterRecord:
@@ -77,11 +84,9 @@ async def managed_as(services: Services, region: str, eks_cluster: str) -> str |
     while True:
         page = await services.temporal.list(LISTED, 100, position)
         for row in page.rows:
-            memo = await row.memo()
-            if MEMO_SUMMARY in memo:
-                found = ClusterSummary.model_validate(memo[MEMO_SUMMARY])
-                if (found.region, found.eks_cluster) == (region, eks_cluster):
-                    return found.tag
+            found = await summary_of(row)
+            if found is not None and (found.region, found.eks_cluster) == (region, eks_cluster):
+                return found.tag
         if (position := page.position) is None:
             return None
 

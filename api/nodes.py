@@ -13,13 +13,14 @@ from api.managed import STARTS, Start, Tag, known
 from api.operations import PageToken, page_reply
 from api.services import Parts, Services, reply
 from contracts import catalogue
-from contracts.answers import NodeDetail, NodePage
+from contracts.answers import ClusterUsage, NodeDetail, NodePage
 from contracts.catalogue import READ_NODES_WORKFLOW
 from contracts.cluster import ClusterRecord
 from contracts.node_views import MOST_ON_A_PAGE, NodesRead, ReadNodes
 from contracts.nodes import DeleteNodesSpec, RebootNodesSpec, ReplaceNodesSpec
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/nodes", tags=["nodes"])
+usage_router = APIRouter(prefix="/api/v1/clusters/{tag}/usage", tags=["nodes"])
 
 Group = Annotated[
     str | None, Query(description="Only nodes of this instance group, node group or node pool.", max_length=100)
@@ -76,6 +77,14 @@ async def get_node(services: Parts, _: Reader, tag: Tag, node: NodePath) -> Resp
     record = await known(services, tag)
     found = await _read(services, _question(record).model_copy(update={"node": node}))
     return reply(NodeDetail(node=found.nodes[0], pods=found.pods, read_at=found.read_at))
+
+
+@usage_router.get("", operation_id="get_usage", response_model=ClusterUsage, summary="Get a cluster's usage")
+async def get_usage(services: Parts, _: Reader, tag: Tag) -> Response:
+    """Nodes, devices and pods of the whole cluster as numbers, those of EKS node groups and of Karpenter among them.
+    Read at most every 15 seconds, however many ask."""
+    record = await known(services, tag)
+    return reply(await services.lookups.usage(_question(record).model_copy(update={"size": 0})))
 
 
 @router.post("/reboot", operation_id="reboot_nodes", summary="Reboot nodes", **STARTS)

@@ -90,7 +90,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     components["securitySchemes"] = {
-        "bearer": {"type": "http", "scheme": "bearer", "description": "A token of `python -m api.tokens add`."}
+        "bearer": {"type": "http", "scheme": "bearer", "description": "A token, or a session's."}
     }
     components["parameters"] = {
         "IdempotencyKey": {
@@ -118,7 +118,7 @@ def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     body = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for status, description in _PROBLEMS.items():
         responses[status] = {"description": description, "content": body}
-    if method == "post":
+    if method == "post" and operation["tags"] != ["access"]:
         operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/IdempotencyKey"})
         headers = {name: {"description": text, "schema": {"type": "string"}} for name, text in _STARTED_HEADERS.items()}
         responses.get("202", {}).setdefault("headers", headers)

@@ -9,23 +9,27 @@ from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic import StringConstraints
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 from temporalio.client import WorkflowExecution
 
 from api import pages
 from api.auth import Reader
+from api.filters import ZONED, Moment, any_of, clause, phase_clause, started
 from api.mapping import Linker, Seen, from_row
-from api.problems import refuse
+from api.problems import refuse, wrong_field
 from api.services import Parts, Services, reply, state_headers
 from contracts import visibility
 from contracts.answers import OperationPage
 from contracts.catalogue import KINDS
+from contracts.durations import Durations
 from contracts.model import Model
 from contracts.operation import Operation, Phase
 from contracts.problem import ProblemCode
 
 router = APIRouter(prefix="/api/v1/operations", tags=["operations"])
+durations_router = APIRouter(prefix="/api/v1/durations", tags=["operations"])
 
 LONGEST_WAIT = 60
 _RETRY_MILLISECONDS = 3000
@@ -41,7 +45,9 @@ OperationId = Annotated[
 RunId = Annotated[str | None, Query(description="One run of several with the same id; the newest if absent.")]
 PageSize = Annotated[int, Query(ge=1, le=pages.MAXIMUM_PAGE_SIZE)]
 PageToken = Annotated[str | None, Query(description="next_page_token of the page before.", max_length=2000)]
-Word = Annotated[str | None, Query(max_length=255, pattern=r"^[^\x00-\x1f]*$")]
+Kind = Annotated[str, Query(description="A kind of operation.", examples=["create-cluster"], max_length=100)]
+OneWord = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00-\x1f]*$")]
+Word = Annotated[OneWord | None, Query()]
 
 
 def page_reply(page: Model) -> Response:
@@ -49,29 +55,6 @@ def page_reply(page: Model) -> Response:
     token = getattr(page, "next_page_token", None)
     content = page.model_dump_json(by_alias=True, exclude={"next_page_token"} if token is None else None)
     return Response(content, media_type="application/json")
-
-
-def clause(attribute: str, value: str | None) -> str | None:
-    """A condition of a list filter, safe against what the value holds."""
-    if value is None:
-        return None
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{attribute} = '{escaped}'"
-
-
-def _phase_clause(phase: Phase | None) -> str | None:
-    """Search attributes say what a workflow last reported; its status says whether it still runs."""
-    if phase is None:
-        return None
-    reported = f"{visibility.PHASE} = '{phase}'"
-    ended = ", ".join(f"'{each}'" for each in Phase if each.ended)
-    if phase is Phase.ABORTED:
-        cut = f"ExecutionStatus IN ('Terminated', 'Canceled') AND {visibility.PHASE} NOT IN ({ended})"
-        return f"({reported} OR ({cut}))"
-    if phase is Phase.FAILED:
-        broken = f"ExecutionStatus IN ('Failed', 'TimedOut', 'Completed') AND {visibility.PHASE} NOT IN ({ended})"
-        return f"({reported} OR ({broken}))"
-    return reported if phase.ended else f"{reported} AND ExecutionStatus = 'Running'"
 
 
 async def list_page(
@@ -96,10 +79,12 @@ async def list_operations(
     services: Parts,
     _: Reader,
     cluster: Word = None,
-    kind: Word = None,
-    phase: Phase | None = None,
+    kind: Annotated[list[OneWord] | None, Query(max_length=50, description="Any of these kinds.")] = None,
+    phase: Annotated[list[Phase] | None, Query(max_length=20, description="In any of these phases.")] = None,
     started_by: Word = None,
     needs_attention: bool | None = None,
+    started_after: Annotated[Moment | None, Query(description=f"Started then or later. {ZONED}")] = None,
+    started_before: Annotated[Moment | None, Query(description=f"Started earlier than then. {ZONED}")] = None,
     page_size: PageSize = 20,
     page_token: PageToken = None,
 ) -> Response:
@@ -111,12 +96,23 @@ async def list_operations(
         attention = waiting if needs_attention else f"NOT ({waiting})"
     conditions = [
         clause(visibility.CLUSTER, cluster),
-        clause("WorkflowType", kind),
-        _phase_clause(phase),
+        any_of(clause("WorkflowType", each) for each in kind or ()),
+        any_of(phase_clause(each) for each in phase or ()),
         clause(visibility.STARTED_BY, started_by),
         attention,
+        started(">=", started_after),
+        started("<", started_before),
     ]
     return page_reply(await list_page(services, services.linker(request), conditions, page_size, page_token))
+
+
+@durations_router.get("", operation_id="get_durations", response_model=Durations, summary="Get durations of operations")
+async def get_durations(services: Parts, _: Reader, kind: Kind) -> Response:
+    """How long the last operations of a kind that succeeded have taken, stage by stage, without what people took to
+    answer. Without any, there are no stages."""
+    if kind not in KINDS:
+        raise wrong_field("/kind", f"there is no kind {kind!r} of operations", f"One of {', '.join(KINDS)}.")
+    return reply(await services.durations.of(kind))
 
 
 @router.get("/{id:path}/events", operation_id="watch_operation", summary="Watch an operation", tags=["streams"])

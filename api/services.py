@@ -9,11 +9,14 @@ from fastapi import Depends, Request
 from starlette.responses import Response
 
 from api.audit import AuditLog
+from api.durations import PastDurations
 from api.events import Hub
 from api.lookups import Lookups
 from api.mapping import Linker, Seen, from_description
 from api.planning import Planning
+from api.preferences import PreferenceStore
 from api.problems import RETRY_SECONDS, refuse, wrong_field
+from api.sessions import SessionStore
 from api.settings import Settings
 from api.temporal import Temporal
 from api.tokens import TokenStore
@@ -29,10 +32,13 @@ class Services:
     settings: Settings
     temporal: Temporal
     tokens: TokenStore
+    sessions: SessionStore
+    preferences: PreferenceStore
     audit: AuditLog
     hub: Hub
     lookups: Lookups
     planning: Planning
+    durations: PastDurations
 
     def linker(self, request: Request) -> Linker:
         base = self.settings.public_url or str(request.base_url)

@@ -33,9 +33,13 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(3099, ge=0, le=65535)
     data_dir: Path = Path(".data")
-    """Audit trail, and the token file unless it is named."""
+    """Audit trail, sessions, preferences, and the token file unless it is named."""
     token_file: Path | None = None
     auth: Literal["on", "off"] = "on"
+    session_seconds: int = Field(12 * 3600, ge=1)
+    """How long a session lasts."""
+    ticket_seconds: int = Field(600, ge=1)
+    """How long a one-time ticket can begin a session."""
     public_url: str | None = None
     """What callers reach the gateway as; null: what each request says in its Host header."""
     temporal_ui_url: str | None = "http://127.0.0.1:8233"
@@ -71,3 +75,11 @@ class Settings(BaseSettings):
     @property
     def tokens_path(self) -> Path:
         return self.token_file or self.data_dir / "tokens.json"
+
+    @property
+    def sessions_path(self) -> Path:
+        return self.data_dir / "sessions.json"
+
+    @property
+    def preferences_path(self) -> Path:
+        return self.data_dir / "preferences.json"

@@ -1,4 +1,4 @@
-"""Routes about the platform itself: options, who calls, the audit trail, health."""
+"""Routes about the platform itself: options, the audit trail, health."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from api.operations import PageSize, PageToken, page_reply
 from api.problems import ProblemError
 from api.services import Parts, Services, reply
 from contracts import queues
-from contracts.access import Principal
 from contracts.answers import AuditPage, Readiness
 from contracts.model import Model
 from contracts.options import Options
@@ -42,12 +41,6 @@ async def get_options(
     the account, and kept for a few seconds."""
     options = await services.lookups.options(services.served_region(region), instance_type or [])
     return reply(options)
-
-
-@router.get("/api/v1/me", operation_id="get_caller", response_model=Principal, tags=["access"], summary="Who calls")
-async def get_caller(principal: Reader) -> Response:
-    """The name and role of the token that was sent."""
-    return reply(principal)
 
 
 @router.get(

@@ -9,41 +9,48 @@ a slow hash (scrypt, argon2) defends against, and a slow one would cost every re
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import hmac
-import logging
-import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import Field
 
+from api.files import PrivateFile
 from api.settings import Settings
-from contracts.access import Principal, Role
+from contracts.access import Principal, Role, TokenName
 from contracts.model import Model
 
 PREFIX = "isk_"
-
-logger = logging.getLogger("instantstart.api")
 
 
 class TokenRecord(Model):
     """What is kept of a token."""
 
-    name: str = Field(pattern=r"^[\w.@-]{1,64}$")
+    name: TokenName
     role: Role
     salt: str
     digest: str
     created_at: datetime
 
+    @property
+    def principal(self) -> Principal:
+        """Whose token it is."""
+        return Principal(name=self.name, role=self.role)
+
 
 class TokenFile(Model):
     tokens: list[TokenRecord] = Field(default_factory=list)
+
+
+class NameTaken(ValueError):
+    """The name has a token already."""
+
+
+class LastAdmin(ValueError):
+    """No other token is an administrator's."""
 
 
 def _digest(salt: str, token: str) -> str:
@@ -54,82 +61,64 @@ class TokenStore:
     """The tokens of a file, read again whenever the file has changed."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._stamp: tuple[int, int, int] | None = None
-        self._records: list[TokenRecord] = []
+        self._file = PrivateFile(path, TokenFile)
 
-    def find(self, token: str) -> Principal | None:
-        """Whose token it is. Raises pydantic.ValidationError when the file is damaged."""
-        holder: Principal | None = None
+    def find(self, token: str) -> TokenRecord | None:
+        """What is kept of ``token``; None if it is unknown.
+
+        Raises pydantic.ValidationError when the file is damaged.
+        """
+        found: TokenRecord | None = None
         # Every record is compared, in constant time each, so that timing tells nothing about which one is near.
         for record in self.records():
             if hmac.compare_digest(record.digest, _digest(record.salt, token)):
-                holder = Principal(name=record.name, role=record.role)
-        return holder
+                found = record
+        return found
+
+    def made_as(self, digest: str) -> TokenRecord | None:
+        """The record with this digest; None once that token is revoked, even where its holder has a new one."""
+        return next((record for record in self.records() if record.digest == digest), None)
 
     def records(self) -> list[TokenRecord]:
         """What is in the file now; nothing if there is no file."""
-        try:
-            stat = self.path.stat()
-        except FileNotFoundError:
-            self._stamp, self._records = None, []
-            return self._records
-        if stat.st_mode & 0o077 and self._stamp is None:
-            logger.warning("%s can be read by others; make it 0600", self.path)
-        stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        if stamp != self._stamp:
-            self._records = TokenFile.model_validate_json(self.path.read_bytes()).tokens
-            self._stamp = stamp
-        return self._records
+        return self._file.read().tokens
 
     def add(self, name: str, role: Role) -> str:
         """Make a token for ``name`` and return it: the only time that it is seen.
 
-        Raises ValueError if ``name`` has one already, or is no name.
+        Raises NameTaken if ``name`` has one already, ValueError if it is no name.
         """
         token = PREFIX + secrets.token_urlsafe(32)
         salt = secrets.token_hex(16)
         record = TokenRecord(name=name, role=role, salt=salt, digest=_digest(salt, token), created_at=datetime.now(UTC))
 
-        def append(records: list[TokenRecord]) -> list[TokenRecord]:
-            if any(each.name == name for each in records):
-                raise ValueError(f"{name} has a token already; revoke it first")
-            return [*records, record]
+        def append(kept: TokenFile) -> TokenFile:
+            if any(each.name == name for each in kept.tokens):
+                raise NameTaken(f"{name} has a token already; revoke it first")
+            return TokenFile(tokens=[*kept.tokens, record])
 
-        self._change(append)
+        self._file.change(append)
         return token
 
-    def revoke(self, name: str) -> None:
-        """Make the token of ``name`` worthless. Raises KeyError if there is none."""
+    def revoke(self, name: str, *, keep_admin: bool = False) -> None:
+        """Make the token of ``name`` worthless.
 
-        def without(records: list[TokenRecord]) -> list[TokenRecord]:
-            kept = [each for each in records if each.name != name]
-            if len(kept) == len(records):
+        Raises KeyError if there is none; with ``keep_admin``, LastAdmin if no other administrator's would be left.
+        """
+
+        def without(kept: TokenFile) -> TokenFile:
+            left = [each for each in kept.tokens if each.name != name]
+            if len(left) == len(kept.tokens):
                 raise KeyError(name)
-            return kept
+            if keep_admin and _admins(kept.tokens) and not _admins(left):
+                raise LastAdmin(f"{name} is the last administrator")
+            return TokenFile(tokens=left)
 
-        self._change(without)
-
-    def _change(self, change: Callable[[list[TokenRecord]], list[TokenRecord]]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(self.path.with_suffix(".lock")):
-            changed = TokenFile(tokens=change(self.records()))
-            temporary = self.path.with_suffix(".new")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w") as stream:
-                stream.write(changed.model_dump_json(indent=2))
-            temporary.replace(self.path)
+        self._file.change(without)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock between processes."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _admins(records: list[TokenRecord]) -> list[TokenRecord]:
+    return [each for each in records if each.role is Role.ADMIN]
 
 
 def main(arguments: list[str] | None = None) -> int:

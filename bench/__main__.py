@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from bench import capacity, features, gateway, pipeline, scale
+from bench import capacity, faces, features, gateway, pipeline, scale
 from bench.report import Report
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", help="pipeline, gateway, parked, together, capacity, features; none: all")
+    parser.add_argument("names", nargs="*", help="pipeline, gateway, parked, together, capacity, features, faces; none: all")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of pipeline, capacity and features")
     options = parser.parse_args()
     report = Report()
@@ -21,6 +21,7 @@ def main() -> None:
         "together": lambda: scale.together(report),
         "capacity": lambda: capacity.run(report, options.rounds),
         "features": lambda: features.run(report, options.rounds),
+        "faces": lambda: faces.run(report),
     }
     if unknown := set(options.names) - set(benchmarks):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")

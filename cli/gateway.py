@@ -71,13 +71,13 @@ class Gateway:
         content = {} if body is None else {"json": body}
         return self._json(method, path, params=_given(parameters), headers=headers, **content)
 
-    def all(self, noun: str, limit: int | None = None, **parameters: Any) -> list[Any]:
-        """The items of the paged list ``/<noun>``, at most ``limit``."""
+    def all(self, path: str, limit: int | None = None, **parameters: Any) -> list[Any]:
+        """The items of the paged list ``/<path>``, whose last word they are called by; at most ``limit``."""
         items: list[Any] = []
         page: dict[str, Any] = {"page_size": min(limit or PAGE_SIZE, PAGE_SIZE)}
         while True:
-            answer = self.get(f"/{noun}", **parameters, **page)
-            items += answer[noun]
+            answer = self.get(f"/{path}", **parameters, **page)
+            items += answer[path.rpartition("/")[2]]
             token = answer.get("next_page_token")
             if not token or (limit is not None and len(items) >= limit):
                 return items[:limit]

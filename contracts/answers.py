@@ -53,6 +53,15 @@ class NodeDetail(Model):
     read_at: datetime
 
 
+class ClusterUsage(Model):
+    """What the nodes of a cluster offer, and what pods use of it and wait for."""
+
+    summary: NodesSummary
+    """Of all nodes of the cluster."""
+    read_at: datetime
+    """Kept for some seconds."""
+
+
 class InstanceGroupList(Model):
     """The instance groups of a cluster."""
 

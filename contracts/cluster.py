@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Literal
 
@@ -80,8 +81,32 @@ class ClusterRecord(Model):
     updated_at: datetime
 
     @property
+    def counts(self) -> list[NodeCount]:
+        """HyperPod's nodes as numbers, by instance group."""
+        return self.node_counts or counts_of(self.nodes)
+
+    @property
     def node_total(self) -> int:
-        return sum(each.nodes for each in self.node_counts or counts_of(self.nodes))
+        return sum(each.nodes for each in self.counts)
+
+    @property
+    def nodes_ready(self) -> int:
+        return sum(each.ready for each in self.counts)
+
+    @property
+    def accelerator_total(self) -> int:
+        """Accelerators of all HyperPod nodes: every node counts as many as the most that one of its type has shown (one
+        that is not Ready may show none). Nodes that the record only counts are of their group's type."""
+        shown: dict[str, int] = {}
+        for node in self.nodes:
+            shown[node.instance_type] = max(shown.get(node.instance_type, 0), node.accelerators)
+        types = {node.instance_group: node.instance_type for node in self.nodes}
+        types |= {group.name: group.instance_type for group in (self.hyperpod.groups if self.hyperpod else [])}
+        kept = Counter(node.instance_group for node in self.nodes)
+        counted_only = sum(
+            max(each.nodes - kept[each.group], 0) * shown.get(types.get(each.group, ""), 0) for each in self.counts
+        )
+        return sum(shown[node.instance_type] for node in self.nodes) + counted_only
 
 
 class RecordChange(Model):
@@ -125,6 +150,9 @@ class ClusterSummary(Model):
     hyperpod_cluster: str | None = None
     hyperpod_status: str | None = None
     nodes: int = 0
+    """HyperPod's, as last verified; so are the next two."""
+    nodes_ready: int = 0
+    accelerators: int = 0
     created_by: str
     created_at: datetime
     updated_at: datetime

@@ -149,7 +149,8 @@ class ReadNodes(Model):
     """Only this one, by any of its names, with its pods."""
     after: str | None = None
     """Key of the last node of the page before."""
-    size: int = Field(50, ge=1, le=MOST_ON_A_PAGE)
+    size: int = Field(50, ge=0, le=MOST_ON_A_PAGE)
+    """0: the summary alone, which may be some seconds old."""
 
 
 class NodesRead(Model):

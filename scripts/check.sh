@@ -12,7 +12,7 @@ check() {
 
 # The product's packages that exist.
 packages=()
-for package in contracts workflows activities worker api mcp_server ui cli sandbox bench; do
+for package in contracts workflows activities worker api client mcp_server ui server cli sandbox bench; do
     if [ -d "$package" ]; then packages+=("$package"); fi
 done
 

@@ -282,6 +282,8 @@ class ClusterEntity:
             hyperpod_cluster=record.hyperpod.name if record.hyperpod else None,
             hyperpod_status=record.hyperpod.status if record.hyperpod else None,
             nodes=record.node_total,
+            nodes_ready=record.nodes_ready,
+            accelerators=record.accelerator_total,
             created_by=record.created_by,
             created_at=record.created_at,
             updated_at=record.updated_at,

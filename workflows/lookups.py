@@ -11,18 +11,24 @@ from temporalio.common import RetryPolicy
 
 from contracts.activity import Act
 from contracts.catalogue import (
+    LIST_JOBS_WORKFLOW,
     LIST_NODE_GROUPS_WORKFLOW,
     LIST_NODE_POOLS_WORKFLOW,
+    LIST_STORAGE_CONTENTS_WORKFLOW,
+    LIST_STORAGE_WORKFLOW,
     LOOK_UP_OPTIONS_WORKFLOW,
     MAKE_PLAN_WORKFLOW,
     READ_FEATURES_WORKFLOW,
     READ_INSTANCE_GROUPS_WORKFLOW,
+    READ_JOB_WORKFLOW,
     READ_NODES_WORKFLOW,
     READ_SOFTWARE_WORKFLOW,
+    READ_STORAGE_DEFAULTS_WORKFLOW,
 )
 from contracts.features import READ_FEATURES, Features, ReadFeatures
 from contracts.hyperpod import HyperPodCluster
 from contracts.instance_groups import READ_GROUPS, ReadGroups
+from contracts.jobs import LIST_JOBS, READ_JOB, JobDetail, JobsRead, ListJobs, ReadJob
 from contracts.node_groups import LIST_NODE_GROUPS, ListNodeGroups, NodeGroups
 from contracts.node_pools import LIST_NODE_POOLS, ListNodePools, NodePools
 from contracts.node_views import READ_NODES, NodesRead, ReadNodes
@@ -30,6 +36,17 @@ from contracts.options import LOOK_UP_OPTIONS, LookUpOptions, Options
 from contracts.plans import MAKE_PLAN, MakePlan, PlanFindings
 from contracts.queues import task_queue
 from contracts.software import READ_SOFTWARE, ReadSoftware, SoftwareRead
+from contracts.storage import (
+    LIST_STORAGE,
+    LIST_STORAGE_CONTENTS,
+    READ_STORAGE_DEFAULTS,
+    ContentsRead,
+    ListContents,
+    ListStorage,
+    ReadStorageDefaults,
+    StorageClaims,
+    StorageDefaults,
+)
 
 In = TypeVar("In", bound=BaseModel)
 Out = TypeVar("Out", bound=BaseModel)
@@ -105,3 +122,38 @@ class ListNodePoolsWorkflow:
     @workflow.run
     async def run(self, question: ListNodePools) -> NodePools:
         return await answer(LIST_NODE_POOLS, question, question.scope.region)
+
+
+@workflow.defn(name=LIST_JOBS_WORKFLOW)
+class ListJobsWorkflow:
+    @workflow.run
+    async def run(self, question: ListJobs) -> JobsRead:
+        return await answer(LIST_JOBS, question, question.region)
+
+
+@workflow.defn(name=READ_JOB_WORKFLOW)
+class ReadJobWorkflow:
+    @workflow.run
+    async def run(self, question: ReadJob) -> JobDetail:
+        return await answer(READ_JOB, question, question.region)
+
+
+@workflow.defn(name=LIST_STORAGE_WORKFLOW)
+class ListStorageWorkflow:
+    @workflow.run
+    async def run(self, question: ListStorage) -> StorageClaims:
+        return await answer(LIST_STORAGE, question, question.scope.region)
+
+
+@workflow.defn(name=READ_STORAGE_DEFAULTS_WORKFLOW)
+class ReadStorageDefaultsWorkflow:
+    @workflow.run
+    async def run(self, question: ReadStorageDefaults) -> StorageDefaults:
+        return await answer(READ_STORAGE_DEFAULTS, question, question.scope.region)
+
+
+@workflow.defn(name=LIST_STORAGE_CONTENTS_WORKFLOW)
+class ListStorageContentsWorkflow:
+    @workflow.run
+    async def run(self, question: ListContents) -> ContentsRead:
+        return await answer(LIST_STORAGE_CONTENTS, question, question.scope.region)

@@ -13,14 +13,19 @@ from workflows.instance_groups import (
     UpdateInstanceGroup,
 )
 from workflows.lookups import (
+    ListJobsWorkflow,
     ListNodeGroupsWorkflow,
     ListNodePoolsWorkflow,
+    ListStorageContentsWorkflow,
+    ListStorageWorkflow,
     LookUpOptionsWorkflow,
     MakePlanWorkflow,
     ReadFeaturesWorkflow,
     ReadInstanceGroupsWorkflow,
+    ReadJobWorkflow,
     ReadNodesWorkflow,
     ReadSoftwareWorkflow,
+    ReadStorageDefaultsWorkflow,
 )
 from workflows.node_groups import (
     CreateNodeGroup,
@@ -76,5 +81,10 @@ LOOKUPS: tuple[type, ...] = (
     ReadSoftwareWorkflow,
     ListNodeGroupsWorkflow,
     ListNodePoolsWorkflow,
+    ListStorageWorkflow,
+    ReadStorageDefaultsWorkflow,
+    ListStorageContentsWorkflow,
+    ListJobsWorkflow,
+    ReadJobWorkflow,
 )
 WORKFLOWS: tuple[type, ...] = (*OPERATIONS, *ENTITIES, *LOOKUPS)

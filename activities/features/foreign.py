@@ -7,8 +7,9 @@ from typing import Any
 from kubernetes import client
 
 from activities.aws import is_ours
-from activities.features.ground import RELEASE_NAME, RELEASE_NAMESPACE, Ground, listed
+from activities.features.ground import RELEASE_NAME, RELEASE_NAMESPACE, Ground
 from activities.features.ground import ground as look_at
+from activities.kubernetes import listed
 from contracts.feature_catalogue import CERT_MANAGER, DEFINITIONS
 from contracts.features import Feature, PartKind
 

@@ -15,7 +15,7 @@ from activities.dependencies.addons import describe_addon
 from activities.errors import fail
 from activities.helm import Revision, helm_for
 from activities.hyperpod.cluster import describe
-from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients, api_client
+from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients, api_client, listed
 from activities.settings import Settings
 from contracts.features import Site
 from contracts.names import FIELD_MANAGER, LABEL_CLUSTER, ClusterNames
@@ -24,7 +24,6 @@ from contracts.problem import ProblemCode
 if TYPE_CHECKING:
     from mypy_boto3_eks.type_defs import AddonTypeDef
 
-PAGE = 500
 MANAGED_BY = "app.kubernetes.io/managed-by"
 RELEASE_NAME = "meta.helm.sh/release-name"
 RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
@@ -157,27 +156,6 @@ def ground(site: Site, aws: AwsClients, kubernetes: KubernetesClients, settings:
         yield found
     finally:
         found.close()
-
-
-def listed(method: Any, **filters: Any) -> list[Any]:
-    """Every object that a list call of the Kubernetes client gives, over all its pages."""
-    found, mark = [], None
-    while True:
-        page: Any = method(limit=PAGE, _continue=mark, _request_timeout=REQUEST_TIMEOUT, **filters)
-        found += page.items
-        mark = page.metadata._continue
-        if not mark:
-            return found
-
-
-def read_or_none(read: Any, *names: str) -> Any | None:
-    """An object; None only where Kubernetes says that there is none."""
-    try:
-        return read(*names, _request_timeout=REQUEST_TIMEOUT)
-    except ApiException as error:
-        if error.status == 404:
-            return None
-        raise
 
 
 def _usable(node: Any) -> bool:

@@ -12,11 +12,10 @@ from kubernetes import client
 from activities.aws import is_ours, pages, tags_of, token
 from activities.context import attempt, operation_id
 from activities.errors import fail, is_absent
-from activities.features.ground import listed, read_or_none
 from activities.features.kinds import PartHandler
 from activities.features.policies import PURPOSES, arn_of, role_wanted, training_account
 from activities.identity.roles import RoleSight, ensure_role, look_at_role, remove_role
-from activities.kubernetes import REQUEST_TIMEOUT
+from activities.kubernetes import REQUEST_TIMEOUT, listed, read_or_none
 from contracts.features import Feature, PartDone, PartKind, PartSight, PartState
 from contracts.names import ANNOTATION_OPERATION, FIELD_MANAGER
 from contracts.problem import ProblemCode

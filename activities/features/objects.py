@@ -10,9 +10,9 @@ from kubernetes.client.exceptions import ApiException
 
 from activities.context import operation_id
 from activities.errors import fail
-from activities.features.ground import Ground, listed, read_or_none
+from activities.features.ground import Ground
 from activities.features.kinds import PartHandler
-from activities.kubernetes import REQUEST_TIMEOUT
+from activities.kubernetes import REQUEST_TIMEOUT, listed, read_or_none
 from contracts.features import Part, PartDone, PartKind, PartSight, PartState
 from contracts.names import ANNOTATION_OPERATION, FIELD_MANAGER
 from contracts.problem import ProblemCode

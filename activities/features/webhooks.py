@@ -7,7 +7,8 @@ from typing import Any
 
 from kubernetes import client
 
-from activities.features.ground import Ground, listed
+from activities.features.ground import Ground
+from activities.kubernetes import listed
 
 
 def silent_webhooks(ground: Ground, concerns: Callable[[Any, Any], bool]) -> list[str]:

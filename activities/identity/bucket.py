@@ -13,7 +13,8 @@ from typing import Any
 from temporalio import activity
 
 from activities.aws import AwsClients, partition, tag_list, tag_map, tags_of
-from activities.errors import code_of, fail, is_absent
+from activities.buckets import bucket_exists
+from activities.errors import fail, is_absent
 from activities.identity.policies import canonical, tls_only
 from contracts.identity import (
     ENSURE_BUCKET,
@@ -54,7 +55,7 @@ class BucketActivities:
         """As :meth:`ensure_bucket`, by any name that holds tag, account and region."""
         read, act = self._aws.read.s3(scope.region), self._aws.act.s3(scope.region)
         ours: Any = {"Bucket": name, "ExpectedBucketOwner": account}
-        changed = not self._exists(read, ours)
+        changed = not bucket_exists(self._aws, scope.region, account, name)
         if changed:
             # us-east-1 is S3's default location and is refused as a constraint.
             placed: Any = (
@@ -106,21 +107,6 @@ class BucketActivities:
             existing = json.loads(policy)
             wanted = {**existing, "Statement": [*_listed(existing["Statement"]), *wanted["Statement"]]}
         act.put_bucket_policy(**ours, Policy=json.dumps(wanted))
-        return True
-
-    def _exists(self, s3: Any, ours: Any) -> bool:
-        try:
-            s3.head_bucket(**ours)
-        except Exception as error:
-            if is_absent(error, "404", "NoSuchBucket"):
-                return False
-            if code_of(error) in ("403", "AccessDenied", "301", "PermanentRedirect"):
-                fail(
-                    ProblemCode.FOREIGN,
-                    f"Bucket {ours['Bucket']} exists in another account or region, or the platform may not see it",
-                    "Choose another tag for the cluster, or allow s3:ListBucket on it to the platform's role.",
-                )
-            raise
         return True
 
     def _get(self, get: Any, *absent: str) -> Any | None:

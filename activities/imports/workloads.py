@@ -8,10 +8,9 @@ from kubernetes import client
 from temporalio import activity
 
 from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
-from activities.storage import DRIVER
+from activities.storage.volumes import s3_claims
 from contracts.dependencies import ComponentState, ComponentStatus
 from contracts.imports import DETECT_WORKLOADS, DetectedWorkloads, DetectWorkloads, Gap
-from contracts.storage import Claim
 
 RELEASE = "hyperpod-dependencies"
 HEALTH_AGENT = "health-monitoring-agent"
@@ -27,7 +26,7 @@ class ImportWorkloadActivities:
         """The cluster's S3 claims and HyperPod's own components. Changes nothing."""
         with self._kubernetes.connect(request.scope.region, request.eks_cluster) as api:
             version: Any = client.VersionApi(api).get_code(_request_timeout=REQUEST_TIMEOUT)
-            volumes: Any = client.CoreV1Api(api).list_persistent_volume(_request_timeout=REQUEST_TIMEOUT)
+            claims = s3_claims(client.CoreV1Api(api), request.scope.cluster)
             sets: Any = client.AppsV1Api(api).list_daemon_set_for_all_namespaces(_request_timeout=REQUEST_TIMEOUT)
         agent = next((each for each in sets.items if HEALTH_AGENT in each.metadata.name), None)
         gaps = []
@@ -36,26 +35,10 @@ class ImportWorkloadActivities:
             gaps.append(Gap(what="component", detail=detail, remedy="install-dependencies installs them."))
         return DetectedWorkloads(
             kubernetes_version=version.git_version,
-            storage=[claim for each in volumes.items if (claim := _claim(each)) is not None],
+            storage=[each for each in claims if each.bucket],
             dependencies=[_release(agent)] if agent is not None else [],
             gaps=gaps,
         )
-
-
-def _claim(volume: Any) -> Claim | None:
-    csi, bound = volume.spec.csi, volume.spec.claim_ref
-    if csi is None or csi.driver != DRIVER or bound is None:
-        return None
-    prefix = next((o.removeprefix("prefix ") for o in volume.spec.mount_options or [] if o.startswith("prefix ")), None)
-    return Claim(
-        claim=bound.name,
-        namespace=bound.namespace,
-        volume=volume.metadata.name,
-        bucket=(csi.volume_attributes or {}).get("bucketName", ""),
-        prefix=prefix,
-        phase=volume.status.phase or "Pending",
-        changed=False,
-    )
 
 
 def _release(agent: Any) -> ComponentStatus:

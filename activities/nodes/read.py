@@ -24,7 +24,7 @@ from contracts.node_views import READ_NODES, NodesRead, NodesSummary, NodeView, 
 from contracts.problem import ProblemCode
 
 KEEP_SECONDS = 5.0
-"""So long a first page's reading serves the pages after it, too."""
+"""So long a first page's reading serves the pages after it, and summaries, too."""
 MOST_KEPT = 16
 
 
@@ -45,7 +45,8 @@ class NodeReads:
     def read_nodes(self, request: ReadNodes) -> NodesRead:
         """A page of the cluster's nodes with health and use, and a summary of all. Raises NOT_FOUND where the one node
         that is asked for is not there."""
-        reading = self._kept_reading(request) if request.after is not None else None
+        may_be_old = request.after is not None or request.size == 0
+        reading = self._kept_reading(request) if may_be_old else None
         if reading is None:
             reading = self._read(request)
         if request.node is not None:
@@ -63,7 +64,7 @@ class NodeReads:
             nodes=page,
             summary=reading.summary,
             matching=len(matching),
-            last=key_of(page[-1]) if len(rest) > len(page) else None,
+            last=key_of(page[-1]) if page and len(rest) > len(page) else None,
             read_at=reading.at,
         )
 

@@ -108,15 +108,21 @@ def members(aws: AwsClients, region: str, cluster: Specification) -> list[Raw]:
 
 def items(listing: Callable[..., Any], **query: str) -> Iterator[Raw]:
     """Every object of a list method of the Kubernetes client, as plain JSON, page by page."""
-    mark: dict[str, str] = {}
+    following: str | None = None
     while True:
-        answer = listing(limit=PAGE, _preload_content=False, _request_timeout=REQUEST_TIMEOUT, **query, **mark)
-        page = json.loads(answer.data)
-        yield from page.get("items") or ()
-        following = (page.get("metadata") or {}).get("continue")
-        if not following:
+        page, following = page_of(listing, PAGE, following, **query)
+        yield from page
+        if following is None:
             return
-        mark = {"_continue": following}
+
+
+def page_of(listing: Callable[..., Any], size: int, begin: str | None, **query: str) -> tuple[list[Raw], str | None]:
+    """Up to ``size`` objects of a list method, from where ``begin`` (Kubernetes' continue token) says, and where the
+    next ones begin."""
+    mark = {"_continue": begin} if begin else {}
+    answer = listing(limit=size, _preload_content=False, _request_timeout=REQUEST_TIMEOUT, **query, **mark)
+    page = json.loads(answer.data)
+    return page.get("items") or [], (page.get("metadata") or {}).get("continue") or None
 
 
 def nodes_of(api: client.ApiClient) -> list[Raw]:

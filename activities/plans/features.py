@@ -10,9 +10,10 @@ from kubernetes import client
 from activities.dependencies.addons import default_version, numbers
 from activities.errors import classify
 from activities.features.foreign import foreign_component
-from activities.features.ground import Ground, ground, listed
+from activities.features.ground import Ground, ground
 from activities.features.identities import role_arn
 from activities.features.switch import handler, read_feature
+from activities.kubernetes import listed
 from activities.plans.world import Planner, World
 from contracts.catalogue import UPDATE_FEATURES
 from contracts.dependencies import component

@@ -92,6 +92,26 @@ def get(tag: str, output: str) -> None:
     emit(output, connect().get(cluster_path(tag)), cluster_lines)
 
 
+@cluster.command("use")
+@click.argument("tag", required=False)
+@click.option("--none", "no_cluster", is_flag=True, help="Have no default cluster.")
+@output_option
+def use(tag: str | None, no_cluster: bool, output: str) -> None:
+    """Make TAG the default cluster of the token in use: what the console and agents begin with."""
+    if (tag is None) is not no_cluster:
+        raise click.UsageError("say either a TAG or --none")
+
+    from cli.gateway import connect
+    from cli.output import emit, pairs
+
+    def lines(caller: dict[str, Any]) -> list[str]:
+        return pairs([("Caller", caller["name"]), ("Default cluster", caller.get("default_cluster") or "none")])
+
+    path = "/me/default-cluster"
+    gateway = connect()
+    emit(output, gateway.send("PUT", path, {"cluster": tag}) if tag else gateway.send("DELETE", path, None), lines)
+
+
 @cluster.command("status")
 @click.argument("tag")
 @output_option

@@ -83,6 +83,7 @@ def run_demo(
     from cli.gateway import Gateway, Target, cluster_path
     from cli.output import emit
     from cli.record import summary_lines
+    from cli.sign_in import sign_in_link
     from cli.stack.folder import read_json
     from cli.view import attention_lines
     from cli.watch import EXITS, end_lines
@@ -98,7 +99,9 @@ def run_demo(
     if code == Exit.OK:
         emit(output, gateway.get(cluster_path(tag))["record"], summary_lines)
     if stack is not None and is_interactive():
-        say("\n" + "\n".join(links_table(links)) + "\n\nEverything stays up until Ctrl-C.")
+        # Not the link that the stack began with: capacity may have been chosen for longer than it lasts.
+        shown = links_table({**links, "console": sign_in_link(gateway)["url"]})
+        say("\n" + "\n".join(shown) + "\n\nEverything stays up until Ctrl-C.")
         try:
             stack.process.wait()
         except KeyboardInterrupt:

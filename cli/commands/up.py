@@ -126,6 +126,7 @@ def links_table(links: dict[str, Any]) -> list[str]:
 
     return pairs(
         [
+            ("Console", links.get("console")),
             ("API", links["gateway"]),
             ("API reference", links["api_docs"]),
             ("Temporal Web UI", links["temporal_ui"]),

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from cli.errors import CliError
+from cli.gateway import Gateway, Target
+from cli.sign_in import sign_in_link
 from cli.stack import probe, tokens
 from cli.stack.folder import DataFolder, Held, read_json, write_private
 from cli.stack.services import services
@@ -58,7 +61,7 @@ def run_stack(
                 ensure_credentials(settings)
                 links = links_of(settings)
                 write_private(folder.status, links)
-                on_ready(links)
+                on_ready({**links, "console": console_link(folder)})
                 supervisor.run()
             except Stopped:
                 say("stopping")
@@ -79,6 +82,16 @@ def links_of(settings: StackSettings) -> Links:
         "data": str(settings.folder.path),
         "logs": str(settings.folder.logs),
     }
+
+
+def console_link(folder: DataFolder) -> str:
+    """A link that signs a person in to the console of the stack that runs on the folder. It works once, and for some
+    minutes: so it is shown, and not kept with the other links. Raises StackError."""
+    kept = read_json(folder.credentials) or {}
+    try:
+        return str(sign_in_link(Gateway(Target(kept["url"], kept["token"])))["url"])
+    except CliError as error:
+        raise StackError(f"no link to the console could be made: {error}") from error
 
 
 def ensure_credentials(settings: StackSettings) -> None:

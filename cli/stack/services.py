@@ -48,7 +48,7 @@ def services(settings: StackSettings) -> list[Service]:
         ),
         Service(
             name="gateway",
-            argv=python("api"),
+            argv=python("server"),
             env=platform,
             ready=lambda: probe.answers(ports.gateway, READY),
         ),

@@ -3,6 +3,7 @@
 - moto judges by a bucket policy without reading its conditions, so that the usual "deny what does not come over TLS"
   denies everything. Here a statement with a condition does not count.
 - moto's DescribeNatGateways leaves filters by tag out.
+- moto's ListObjectsV2 fails with an internal error for a continuation token that it did not give.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from typing import Any
 
 from moto.ec2.models.nat_gateways import NatGateway, NatGatewayBackend
 from moto.iam.access_control import IAMPolicy, PermissionResult
-from moto.s3.models import FakeBucket
+from moto.s3.exceptions import InvalidContinuationToken
+from moto.s3.models import FakeBucket, S3Backend
 
 _describe_nat_gateways = NatGatewayBackend.describe_nat_gateways
+_keys_after = S3Backend._get_results_from_token
 
 
 def apply() -> None:
     """Repair moto in this process. May be repeated."""
     FakeBucket.get_permission = _permission  # type: ignore[method-assign,assignment]
     NatGatewayBackend.describe_nat_gateways = _nat_gateways_by_tag  # type: ignore[method-assign,assignment]
+    S3Backend._get_results_from_token = _keys_after_known  # type: ignore[method-assign,assignment]
 
 
 def _permission(bucket: FakeBucket, action: str, resource: str) -> Any:
@@ -44,3 +48,9 @@ def _nat_gateways_by_tag(
             key = name.removeprefix("tag:")
             found = [nat for nat in found if any(t["key"] == key and t["value"] in values for t in nat.get_tags())]
     return found
+
+
+def _keys_after_known(backend: S3Backend, keys: Any, token: Any) -> Any:
+    if token is None:
+        raise InvalidContinuationToken()
+    return _keys_after(backend, keys, token)

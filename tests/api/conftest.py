@@ -89,7 +89,10 @@ async def dev_server() -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def running_gateway(folder: Path, client: Client, **settings: Any) -> AsyncIterator[Gateway]:
+async def running_gateway(
+    folder: Path, client: Client, known: dict[str, str] | None = None, **settings: Any
+) -> AsyncIterator[Gateway]:
+    """A gateway that keeps its data in ``folder``. ``known``: tokens of an earlier gateway there; else new ones."""
     given: dict[str, Any] = {
         "data_dir": folder,
         "port": 0,
@@ -102,7 +105,7 @@ async def running_gateway(folder: Path, client: Client, **settings: Any) -> Asyn
     }
     chosen = Settings(**given)
     store = TokenStore(chosen.tokens_path)
-    tokens = {role.value: store.add(f"{role.value}-1", role) for role in Role}
+    tokens = known or {role.value: store.add(f"{role.value}-1", role) for role in Role}
     long_polls = LongPolls()
     config = client.config()
     config["interceptors"] = [long_polls]

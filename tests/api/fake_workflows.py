@@ -22,6 +22,7 @@ from contracts.cluster import ClusterRecord, ClusterSpec, ClusterView
 from contracts.corrections import apply_corrections
 from contracts.decision import Abort, Answer, Approval, Decision, Resolution, Supersede
 from contracts.instance_groups import ScaleInstanceGroupSpec
+from contracts.jobs import JobDetail, JobsRead, JobState, JobView, ListJobs, ReadJob
 from contracts.model import fingerprint
 from contracts.node_views import NodeKind, NodesRead, NodesSummary, NodeView, ReadNodes
 from contracts.operation import MEMO_LABEL, MEMO_PROGRESS, Label, Outcome, Phase, Progress, Stage, StageState, Start
@@ -323,7 +324,43 @@ class ReadNodesOf:
         )
 
 
+@workflow.defn(name="list-jobs")
+class ListJobsOf:
+    """Five Jobs, j-1 to j-5, the third of which has failed, in every namespace that is asked for."""
+
+    @workflow.run
+    async def run(self, asked: ListJobs) -> JobsRead:
+        every = [
+            JobView(
+                namespace=asked.namespace or "default",
+                name=f"j-{number}",
+                state=JobState.FAILED if number == 3 else JobState.RUNNING,
+            )
+            for number in range(1, 6)
+        ]
+        rest = [
+            job
+            for job in every
+            if asked.state in (None, job.state) and (asked.position is None or job.name > asked.position)
+        ]
+        page = rest[: asked.size]
+        position = page[-1].name if len(rest) > len(page) else None
+        return JobsRead(jobs=page, position=position, read_at=workflow.now())
+
+
+@workflow.defn(name="read-job")
+class ReadJobOf:
+    @workflow.run
+    async def run(self, asked: ReadJob) -> JobDetail:
+        if asked.name != "j-1":
+            raise refuse(ProblemCode.NOT_FOUND, f"{asked.namespace} of {asked.eks_cluster} has j-1")
+        job = JobView(namespace=asked.namespace, name=asked.name, state=JobState.RUNNING)
+        return JobDetail(job=job, read_at=workflow.now())
+
+
 WORKFLOWS: list[Any] = [
+    ListJobsOf,
+    ReadJobOf,
     ReadNodesOf,
     CreateCluster,
     CreateControlPlane,

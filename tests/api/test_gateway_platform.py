@@ -30,7 +30,11 @@ async def test_a_request_without_a_valid_token_is_refused(gateway: Gateway) -> N
     wrong = await gateway.anonymous.get("/api/v1/me", headers={"Authorization": "Bearer isk_guess"})
     assert wrong.status_code == 401
     assert "invalid_token" in wrong.headers["WWW-Authenticate"]
-    assert (await gateway.agent.get("/api/v1/me")).json() == {"name": "agent-1", "role": "agent"}
+    assert (await gateway.agent.get("/api/v1/me")).json() == {
+        "name": "agent-1",
+        "role": "agent",
+        "default_cluster": None,
+    }
 
 
 async def test_authentication_comes_before_validation(gateway: Gateway) -> None:
@@ -75,7 +79,9 @@ def test_a_token_is_shown_once_and_kept_as_a_hash_that_only_its_owner_reads(
     token = capsys.readouterr().out.strip()
     assert token not in path.read_text()
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert TokenStore(path).find(token) == Principal(name="ana", role=Role.OPERATOR)
+    found = TokenStore(path).find(token)
+    assert found is not None
+    assert found.principal == Principal(name="ana", role=Role.OPERATOR)
     assert main(["--file", str(path), "add", "ana", "viewer"]) == 2
     assert main(["--file", str(path), "list"]) == 0
     assert "ana\toperator" in capsys.readouterr().out

@@ -136,7 +136,7 @@ class Gateway:
         return [each for each in self.asked if each.method == method and each.path.endswith(ending)]
 
     def start(self) -> None:
-        app = Starlette(routes=[Route("/{path:path}", self._serve, methods=["GET", "POST", "PATCH", "DELETE"])])
+        app = Starlette(routes=[Route("/{path:path}", self._serve, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])])
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

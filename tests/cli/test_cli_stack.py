@@ -165,8 +165,9 @@ def test_a_stack_shows_its_links_while_it_runs(folder: DataFolder, monkeypatch: 
     service = Service("one", [sys.executable, "-c", "import signal; signal.pause()"], dict(os.environ), lambda: True)
     monkeypatch.setattr(launch, "services", lambda settings: [service])
     monkeypatch.setattr(launch, "ensure_credentials", lambda settings: None)
+    monkeypatch.setattr(launch, "console_link", lambda folder: "http://127.0.0.1/signin?ticket=ist_once")
     read, write = os.pipe()
-    seen: list[object] = []
+    seen: list[Any] = []
 
     def on_ready(links: launch.Links) -> None:
         seen.extend([links, folder.links()])
@@ -175,7 +176,7 @@ def test_a_stack_shows_its_links_while_it_runs(folder: DataFolder, monkeypatch: 
     chosen = StackSettings(folder, Ports(free_port(), free_port(), free_port(), free_port(), free_port()))
     launch.run_stack(chosen, free_ports=False, say=lambda text: None, on_ready=on_ready, tied=read)
     os.close(read)
-    assert seen[0] == seen[1]
+    assert seen[0] == {**seen[1], "console": "http://127.0.0.1/signin?ticket=ist_once"}
     assert (folder.links(), folder.holder()) == (None, None)
 
 

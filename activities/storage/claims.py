@@ -1,26 +1,22 @@
-"""Shared storage: an S3 bucket as a volume of the cluster, by Mountpoint for Amazon S3.
-
-https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md (static provisioning)
-"""
+"""Making a claim on an S3 bucket, and waiting until it is Bound."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 from temporalio import activity
 
 from activities.context import operation_id
 from activities.errors import fail
-from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
+from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients, read_or_none
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
+from activities.storage.volumes import DRIVER, claim_of, mount_option, phase_of
 from contracts.names import ANNOTATION_OPERATION, FIELD_MANAGER, LABEL_CLUSTER, ClusterNames
 from contracts.problem import ProblemCode
 from contracts.storage import ENSURE_CLAIM, WAIT_FOR_CLAIM, Claim, EnsureClaim, WaitForClaim
 
-DRIVER = "s3.csi.aws.com"
 CAPACITY = "1200Gi"
 """S3 has no size; Kubernetes wants one."""
 APPLY: dict[str, Any] = {
@@ -50,34 +46,31 @@ class StorageActivities:
             core = client.CoreV1Api(api)
             self._check_namespace(core, spec.namespace)
             name = volume["metadata"]["name"]
-            there = _get(lambda: core.read_persistent_volume(name, _request_timeout=REQUEST_TIMEOUT))
+            there = read_or_none(core.read_persistent_volume, name)
             _compare("PersistentVolume", name, _volume_facts(there), _wanted_volume(volume), there)
-            bound = _get(
-                lambda: core.read_namespaced_persistent_volume_claim(
-                    spec.claim, spec.namespace, _request_timeout=REQUEST_TIMEOUT
-                )
-            )
+            bound = read_or_none(core.read_namespaced_persistent_volume_claim, spec.claim, spec.namespace)
             _compare("PersistentVolumeClaim", spec.claim, _claim_facts(bound), {"volume": name}, bound)
             if there is None:
                 core.patch_persistent_volume(name, volume, **APPLY)
             if bound is None:
                 bound = core.patch_namespaced_persistent_volume_claim(spec.claim, spec.namespace, claim, **APPLY)
-                phase, changed = _phase(bound), True
+                changed = True
             else:
-                phase, changed = _phase(bound), there is None
+                changed = there is None
         return Claim(
             claim=spec.claim,
             namespace=spec.namespace,
             volume=name,
             bucket=request.bucket,
             prefix=spec.prefix,
-            phase=phase,
+            read_only=spec.read_only,
+            phase=phase_of(bound),
             changed=changed,
         )
 
     def _check_namespace(self, core: client.CoreV1Api, name: str) -> None:
         """Kubernetes makes ``default`` by itself; others are their owners' to make."""
-        found = _get(lambda: core.read_namespace(name, _request_timeout=REQUEST_TIMEOUT))
+        found = read_or_none(core.read_namespace, name)
         if found is None:
             fail(
                 ProblemCode.NOT_FOUND,
@@ -96,32 +89,18 @@ class StorageActivities:
         def look(memory: Memory) -> Seen[Claim]:
             with self._kubernetes.connect(request.scope.region, request.eks_cluster) as api:
                 core = client.CoreV1Api(api)
-                found = _get(
-                    lambda: core.read_namespaced_persistent_volume_claim(
-                        request.claim, request.namespace, _request_timeout=REQUEST_TIMEOUT
-                    )
-                )
+                read = core.read_namespaced_persistent_volume_claim
+                found = read_or_none(read, request.claim, request.namespace)
                 if found is None:
                     remedy = "Retry the stage that makes it."
                     fail(ProblemCode.NOT_FOUND, f"There is no claim {request.namespace}/{request.claim}", remedy)
-                phase, detail = _phase(found), f"{request.namespace}/{request.claim} {_phase(found)}"
+                phase, detail = phase_of(found), f"{request.namespace}/{request.claim} {phase_of(found)}"
                 if phase == "Lost":
                     fail(ProblemCode.NOT_READY, f"{detail}: its volume is gone", "Delete the claim, then retry.")
                 if phase != "Bound":
                     return Seen(detail)
                 volume: Any = core.read_persistent_volume(found.spec.volume_name, _request_timeout=REQUEST_TIMEOUT)
-            facts = _volume_facts(volume) or {}
-            return Seen(
-                detail,
-                Claim(
-                    claim=request.claim,
-                    namespace=request.namespace,
-                    volume=found.spec.volume_name,
-                    bucket=facts.get("bucket") or "",
-                    prefix=facts.get("prefix"),
-                    phase=phase,
-                ),
-            )
+            return Seen(detail, claim_of(found, volume, request.scope.cluster))
 
         limit = WAIT_FOR_CLAIM.limit
         return await wait_until(look, what="a Bound claim", limit=limit, poll_seconds=self._poll)
@@ -134,7 +113,8 @@ def volume_manifest(request: EnsureClaim) -> Manifest:
     if spec.read_only:
         options = ["read-only", f"region {scope.region}"]
     if spec.prefix:
-        options.append(f"prefix {spec.prefix}")
+        # With a space the driver would part a prefix that holds "=" there.
+        options.append(f"prefix={spec.prefix}")
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -192,12 +172,12 @@ def _access(read_only: bool) -> str:
 
 def _wanted_volume(manifest: Manifest) -> dict[str, Any]:
     spec = manifest["spec"]
-    prefix = next((option for option in spec["mountOptions"] if option.startswith("prefix ")), None)
+    prefix = next((option for option in spec["mountOptions"] if option.startswith("prefix=")), None)
     return {
         "driver": spec["csi"]["driver"],
         "handle": spec["csi"]["volumeHandle"],
         "bucket": spec["csi"]["volumeAttributes"]["bucketName"],
-        "prefix": prefix.removeprefix("prefix ") if prefix else None,
+        "prefix": prefix.removeprefix("prefix=") if prefix else None,
         "access": spec["accessModes"],
         "claim": f"{spec['claimRef']['namespace']}/{spec['claimRef']['name']}",
     }
@@ -208,12 +188,11 @@ def _volume_facts(volume: Any) -> dict[str, Any] | None:
     if volume is None:
         return None
     spec, csi = volume.spec, volume.spec.csi
-    prefix = next((option for option in spec.mount_options or () if option.startswith("prefix ")), None)
     return {
         "driver": csi.driver if csi else None,
         "handle": csi.volume_handle if csi else None,
         "bucket": (csi.volume_attributes or {}).get("bucketName") if csi else None,
-        "prefix": prefix.removeprefix("prefix ") if prefix else None,
+        "prefix": mount_option(volume, "prefix") or None,
         "access": spec.access_modes,
         "claim": f"{spec.claim_ref.namespace}/{spec.claim_ref.name}" if spec.claim_ref else None,
     }
@@ -236,17 +215,3 @@ def _compare(kind: str, name: str, exists: dict[str, Any] | None, asked: dict[st
             "Choose another claim name, or delete what exists first (data in S3 stays).",
             field="/storage/claim",
         )
-
-
-def _get(read: Any) -> Any | None:
-    """An object; None only where Kubernetes says that there is none."""
-    try:
-        return read()
-    except ApiException as error:
-        if error.status == 404:
-            return None
-        raise
-
-
-def _phase(claim: Any) -> str:
-    return str((claim.status.phase if claim.status else None) or "Pending")

@@ -1,0 +1,4 @@
+"""Kubernetes Jobs, read only.
+
+https://kubernetes.io/docs/concepts/workloads/controllers/job/
+"""

@@ -1,0 +1,1 @@
+"""The gateway's client: what the console and the MCP server speak through."""

@@ -1,0 +1,158 @@
+"""Calls of the gateway as requests, and its responses as answers or problems: what both clients share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from contracts.endpoints import Endpoint
+from contracts.problem import Problem, ProblemCode, problem
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+TRIES = 3
+"""How often a request is sent whose answer was lost: reads change nothing, and the others carry a key."""
+
+
+class GatewayProblem(Exception):
+    """The gateway refused, or did not answer. ``problem`` says what to do."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Reply(Generic[Answer]):
+    """An answer with its response headers."""
+
+    answer: Answer
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str | None:
+        """Of an operation: what ``since`` takes in a long poll."""
+        return self.headers.get("operation-version")
+
+
+@dataclass(frozen=True)
+class Call(Generic[Answer]):
+    """One wish at the gateway, however often it is sent."""
+
+    endpoint: Endpoint[Answer]
+    body: BaseModel | Mapping[str, Any] | None
+    parameters: Mapping[str, Any]
+    """Those that the path does not name go into the query, without those that are None."""
+    key: str
+    """The Idempotency-Key of what changes something."""
+    headers: Mapping[str, str]
+    timeout: float | None
+    """Seconds, for a long poll; None: the usual."""
+
+    @classmethod
+    def of(
+        cls,
+        endpoint: Endpoint[Answer],
+        body: BaseModel | Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        **parameters: Any,
+    ) -> Call[Answer]:
+        return cls(endpoint, body, parameters, key or str(uuid.uuid4()), headers or {}, timeout)
+
+    def request(self, token: str | None) -> dict[str, Any]:
+        """Arguments of httpx's ``request``. A model is sent with what was set in it, so that a change names what it
+        changes."""
+        places = {name: quote(_text(self.parameters[name]), safe="") for name in self.endpoint.placeholders}
+        sent = dict(self.headers)
+        if token:
+            sent["Authorization"] = f"Bearer {token}"
+        if not self.endpoint.reads:
+            sent["Idempotency-Key"] = self.key
+        request: dict[str, Any] = {
+            "method": self.endpoint.method,
+            "url": self.endpoint.path.format(**places),
+            "params": {
+                name: _texts(value)
+                for name, value in self.parameters.items()
+                if name not in places and value is not None
+            },
+            "headers": sent,
+            "timeout": TIMEOUT if self.timeout is None else httpx.Timeout(self.timeout, connect=5.0),
+        }
+        if self.body is not None:
+            given = self.body
+            request["json"] = (
+                given.model_dump(mode="json", exclude_unset=True) if isinstance(given, BaseModel) else given
+            )
+        return request
+
+    def is_lost(self, attempt: int, error: httpx.TransportError) -> bool:
+        """Whether nothing is gained by sending it again after so many attempts."""
+        return attempt == TRIES or isinstance(error, httpx.ConnectError)
+
+
+def read(answer: type[Answer], response: httpx.Response) -> Reply[Answer]:
+    """The answer. Raises GatewayProblem with the problem that the gateway named."""
+    if not response.is_success:
+        raise GatewayProblem(_problem(response))
+    try:
+        document = answer.model_validate_json(response.content or b"{}")
+    except ValidationError as error:
+        raise GatewayProblem(
+            problem(
+                ProblemCode.INTERNAL,
+                f"the gateway's answer is no {answer.__name__}: {error.error_count()} differences",
+                remedy="Is the gateway of another version than this face? Restart both from the same one.",
+            )
+        ) from None
+    return Reply(document, response.status_code, {name.lower(): value for name, value in response.headers.items()})
+
+
+def unanswered(error: httpx.TransportError, url: str) -> GatewayProblem:
+    """What a request that got no answer ends with."""
+    said = "cannot be reached" if isinstance(error, httpx.ConnectError) else "did not answer in time"
+    return GatewayProblem(
+        problem(
+            ProblemCode.UNAVAILABLE,
+            f"the gateway at {url} {said} ({type(error).__name__})",
+            remedy="Nothing is lost: operations go on. Try again, or look whether the gateway runs.",
+        )
+    )
+
+
+def _problem(response: httpx.Response) -> Problem:
+    try:
+        return Problem.model_validate_json(response.content)
+    except ValidationError:
+        return problem(
+            ProblemCode.INTERNAL if response.status_code >= 500 else ProblemCode.INVALID,
+            f"the gateway answered {response.status_code} {response.reason_phrase}",
+            status=response.status_code,
+            remedy="Is that the gateway's address?",
+        )
+
+
+def _document(body: BaseModel | Mapping[str, Any]) -> Any:
+    return body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else body
+
+
+def _texts(value: Any) -> str | list[str]:
+    return [_text(each) for each in value] if isinstance(value, list | tuple) else _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value.value if isinstance(value, Enum) else value)

@@ -1,0 +1,176 @@
+"""The gateway's routes as its faces call them, each under the ``operationId`` that it has in the OpenAPI document."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from contracts.access import Caller, CreatedToken, Session, Ticket, TokenList
+from contracts.answers import (
+    AuditPage,
+    ClusterPage,
+    InstanceGroupList,
+    NodeDetail,
+    NodeGroupList,
+    NodePage,
+    NodePoolList,
+    OperationPage,
+    Readiness,
+)
+from contracts.cluster import ClusterView
+from contracts.features import Features
+from contracts.jobs import JobDetail, JobList
+from contracts.model import Model
+from contracts.operation import Operation
+from contracts.options import Options
+from contracts.plans import Plan
+from contracts.software import SoftwareRead
+
+API = "/api/v1"
+
+
+class Nothing(Model):
+    """The answer of a route that has nothing to say (204)."""
+
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+_PLACEHOLDER = re.compile(r"{(\w+)}")
+
+
+@dataclass(frozen=True)
+class Endpoint(Generic[Answer]):
+    """A route: ``path`` has ``{placeholders}``; ``answer`` is what it answers with when it succeeds."""
+
+    name: str
+    method: str
+    path: str
+    answer: type[Answer]
+    starts: bool = False
+    """It starts an operation: ``validate_only`` gives the plan of it instead."""
+
+    @property
+    def placeholders(self) -> list[str]:
+        return _PLACEHOLDER.findall(self.path)
+
+    @property
+    def planned(self) -> Endpoint[Plan]:
+        """The same with ``validate_only``: it answers with the plan, and changes nothing."""
+        return Endpoint(self.name, self.method, self.path, Plan)
+
+    @property
+    def reads(self) -> bool:
+        """It changes nothing."""
+        return self.method == "GET" or self.name == "make_plan"
+
+
+ENDPOINTS: dict[str, Endpoint[Any]] = {}
+"""All of them, by name."""
+
+
+def _route(name: str, method: str, path: str, answer: type[Answer], starts: bool = False) -> Endpoint[Answer]:
+    endpoint = Endpoint(name, method, path, answer, starts)
+    ENDPOINTS[name] = endpoint
+    return endpoint
+
+
+def _start(name: str, method: str, path: str) -> Endpoint[Operation]:
+    return _route(name, method, API + path, Operation, starts=True)
+
+
+def _read(name: str, path: str, answer: type[Answer]) -> Endpoint[Answer]:
+    return _route(name, "GET", API + path, answer)
+
+
+def _answered(name: str, path: str) -> Endpoint[Operation]:
+    return _route(name, "POST", f"{API}/operations/{{id}}/{path}", Operation)
+
+
+_CLUSTERS = "/clusters"
+_CLUSTER = "/clusters/{tag}"
+
+LIST_CLUSTERS = _read("list_clusters", _CLUSTERS, ClusterPage)
+GET_CLUSTER = _read("get_cluster", _CLUSTER, ClusterView)
+LIST_CLUSTER_OPERATIONS = _read("list_cluster_operations", f"{_CLUSTER}/operations", OperationPage)
+CREATE_CLUSTER = _start("create_cluster", "POST", _CLUSTERS)
+IMPORT_CLUSTER = _start("import_cluster", "POST", f"{_CLUSTERS}/import")
+REDETECT_CLUSTER = _start("redetect_cluster", "POST", f"{_CLUSTER}/redetection")
+DELETE_CLUSTER = _start("delete_cluster", "DELETE", _CLUSTER)
+
+CREATE_CONTROL_PLANE = _start("create_control_plane", "POST", f"{_CLUSTER}/control-plane")
+VERIFY_ACCESS = _start("verify_access", "POST", f"{_CLUSTER}/access")
+INSTALL_DEPENDENCIES = _start("install_dependencies", "POST", f"{_CLUSTER}/dependencies")
+CREATE_HYPERPOD = _start("create_hyperpod", "POST", f"{_CLUSTER}/hyperpod")
+CREATE_STORAGE = _start("create_storage", "POST", f"{_CLUSTER}/storage")
+VERIFY_CLUSTER = _start("verify_cluster", "POST", f"{_CLUSTER}/verification")
+
+_GROUPS = f"{_CLUSTER}/instance-groups"
+LIST_INSTANCE_GROUPS = _read("list_instance_groups", _GROUPS, InstanceGroupList)
+ADD_INSTANCE_GROUP = _start("add_instance_group", "POST", _GROUPS)
+SCALE_INSTANCE_GROUP = _start("scale_instance_group", "POST", f"{_GROUPS}/{{group}}/scale")
+UPDATE_INSTANCE_GROUP = _start("update_instance_group", "PATCH", f"{_GROUPS}/{{group}}")
+DELETE_INSTANCE_GROUP = _start("delete_instance_group", "DELETE", f"{_GROUPS}/{{group}}")
+
+_SOFTWARE = f"{_CLUSTER}/software"
+GET_SOFTWARE = _read("get_software", _SOFTWARE, SoftwareRead)
+UPDATE_SOFTWARE = _start("update_software", "POST", _SOFTWARE)
+
+_NODES = f"{_CLUSTER}/nodes"
+LIST_NODES = _read("list_nodes", _NODES, NodePage)
+GET_NODE = _read("get_node", f"{_NODES}/{{node}}", NodeDetail)
+REBOOT_NODES = _start("reboot_nodes", "POST", f"{_NODES}/reboot")
+REPLACE_NODES = _start("replace_nodes", "POST", f"{_NODES}/replace")
+DELETE_NODES = _start("delete_nodes", "POST", f"{_NODES}/delete")
+
+_JOBS = f"{_CLUSTER}/jobs"
+LIST_JOBS = _read("list_jobs", _JOBS, JobList)
+GET_JOB = _read("get_job", f"{_JOBS}/{{namespace}}/{{name}}", JobDetail)
+
+_NODE_GROUPS = f"{_CLUSTER}/node-groups"
+LIST_NODE_GROUPS = _read("list_node_groups", _NODE_GROUPS, NodeGroupList)
+CREATE_NODE_GROUP = _start("create_node_group", "POST", _NODE_GROUPS)
+SCALE_NODE_GROUP = _start("scale_node_group", "POST", f"{_NODE_GROUPS}/{{name}}/scale")
+DELETE_NODE_GROUP = _start("delete_node_group", "DELETE", f"{_NODE_GROUPS}/{{name}}")
+
+_NODE_POOLS = f"{_CLUSTER}/node-pools"
+LIST_NODE_POOLS = _read("list_node_pools", _NODE_POOLS, NodePoolList)
+CREATE_NODE_POOL = _start("create_node_pool", "POST", _NODE_POOLS)
+DELETE_NODE_POOL = _start("delete_node_pool", "DELETE", f"{_NODE_POOLS}/{{name}}")
+
+_FEATURES = f"{_CLUSTER}/features"
+LIST_FEATURES = _read("list_features", _FEATURES, Features)
+UPDATE_FEATURES = _start("update_features", "PATCH", _FEATURES)
+
+MAKE_PLAN = _route("make_plan", "POST", f"{API}/plans", Plan)
+
+LIST_OPERATIONS = _read("list_operations", "/operations", OperationPage)
+GET_OPERATION = _read("get_operation", "/operations/{id}", Operation)
+DECIDE_OPERATION = _answered("decide_operation", "decide")
+RETRY_OPERATION = _answered("retry_operation", "retry")
+SKIP_STAGE = _answered("skip_stage", "skip")
+ABORT_OPERATION = _answered("abort_operation", "abort")
+APPROVE_OPERATION = _answered("approve_operation", "approve")
+REJECT_OPERATION = _answered("reject_operation", "reject")
+
+GET_OPTIONS = _read("get_options", "/options", Options)
+
+GET_CALLER = _read("get_caller", "/me", Caller)
+SET_DEFAULT_CLUSTER = _route("set_default_cluster", "PUT", f"{API}/me/default-cluster", Caller)
+CLEAR_DEFAULT_CLUSTER = _route("clear_default_cluster", "DELETE", f"{API}/me/default-cluster", Caller)
+CREATE_SESSION = _route("create_session", "POST", f"{API}/sessions", Session)
+END_SESSION = _route("end_session", "DELETE", f"{API}/sessions/current", Nothing)
+CREATE_TICKET = _route("create_ticket", "POST", f"{API}/tickets", Ticket)
+LIST_TOKENS = _read("list_tokens", "/tokens", TokenList)
+CREATE_TOKEN = _route("create_token", "POST", f"{API}/tokens", CreatedToken)
+REVOKE_TOKEN = _route("revoke_token", "DELETE", f"{API}/tokens/{{name}}", Nothing)
+SET_DEFAULT_CLUSTER = _route("set_default_cluster", "PUT", f"{API}/me/default-cluster", Caller)
+CLEAR_DEFAULT_CLUSTER = _route("clear_default_cluster", "DELETE", f"{API}/me/default-cluster", Caller)
+CREATE_SESSION = _route("create_session", "POST", f"{API}/sessions", Session)
+CREATE_TICKET = _route("create_ticket", "POST", f"{API}/tickets", Ticket)
+LIST_TOKENS = _read("list_tokens", "/tokens", TokenList)
+CREATE_TOKEN = _route("create_token", "POST", f"{API}/tokens", CreatedToken)
+LIST_AUDIT = _read("list_audit", "/audit", AuditPage)
+GET_READINESS = _route("get_readiness", "GET", "/ready", Readiness)

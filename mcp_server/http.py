@@ -1,0 +1,72 @@
+"""The tools over streamable HTTP, behind the gateway's own authentication."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from client.aio import Gateway, GatewayProblem
+from contracts import endpoints
+from contracts.problem import Problem
+from mcp_server.asker import Face
+from mcp_server.server import create_server
+from mcp_server.toolsets import Toolset
+
+PATH = "/mcp"
+_CHALLENGE = 'Bearer realm="instantstart"'
+
+
+class Authenticated:
+    """ASGI middleware: passes on what comes from a caller whom the gateway knows, and refuses the rest as it does."""
+
+    def __init__(self, app: ASGIApp, face: Face) -> None:
+        self._app = app
+        self._face = face
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            # Host and Origin go along: where authentication is off, the gateway serves this machine's own pages only.
+            sent = {name: headers[name] for name in ("host", "origin", "authorization") if name in headers}
+            await Gateway(self._face.http, None).call(endpoints.GET_CALLER, headers=sent)
+        except GatewayProblem as error:
+            await _refusal(error.problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _refusal(problem: Problem) -> Response:
+    headers = {"WWW-Authenticate": _CHALLENGE} if problem.status == 401 else {}
+    return Response(problem.model_dump_json(), problem.status, headers, media_type="application/problem+json")
+
+
+def create_app(url: str, toolsets: Collection[Toolset]) -> Starlette:
+    """The application that serves ``/mcp`` for the gateway at ``url``.
+
+    Nothing is kept between requests, so that a restart loses no conversation and any number of processes can serve.
+    """
+    face = create_server(url, None, toolsets)
+    served = face.streamable_http_app(
+        streamable_http_path=PATH,
+        stateless_http=True,
+        # Who may call is the gateway's to say, by token and, without tokens, by Host and Origin.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with face.session_manager.run(), face.http:
+            yield
+
+    return Starlette(routes=[Mount("/", served)], middleware=[Middleware(Authenticated, face=face)], lifespan=lifespan)

@@ -1,0 +1,67 @@
+"""Errors as agents get them: the problem, and the tool to call next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent
+from pydantic import Field
+
+from contracts.model import Model
+from contracts.problem import FieldError, Problem, ProblemCode, invalid
+
+
+class NextTool(Model):
+    """What to call after an error."""
+
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    why: str
+
+
+class ToolProblem(Model):
+    """What a tool that failed answers with."""
+
+    problem: Problem
+    next: NextTool | None = None
+    """Null: there is nothing to call; tell the user."""
+
+
+def failure(problem: Problem, tool: str) -> CallToolResult:
+    """The result of a call of ``tool`` that met ``problem``."""
+    document = ToolProblem(problem=problem, next=next_tool(problem, tool))
+    return CallToolResult(
+        content=[TextContent(type="text", text=document.model_dump_json(exclude_none=True, indent=2))],
+        structured_content=document.model_dump(mode="json", exclude_none=True),
+        is_error=True,
+    )
+
+
+def next_tool(problem: Problem, tool: str) -> NextTool | None:
+    """What an agent does best after ``tool`` met ``problem``."""
+    if problem.operation is not None:
+        return NextTool(
+            tool="operation_get",
+            arguments={"operation": problem.operation},
+            why="this operation stands in the way or knows more; see what it does or waits for",
+        )
+    match problem.code:
+        case ProblemCode.NOT_FOUND:
+            return NextTool(tool="cluster_list_all", why="see which clusters there are")
+        case ProblemCode.CAPACITY | ProblemCode.QUOTA:
+            return NextTool(tool="cluster_get_available_instances", why="see what can be had now")
+        case ProblemCode.STALE:
+            return NextTool(tool="plan_make", why="the world has changed since the plan; show the user the new one")
+        case ProblemCode.INVALID:
+            return NextTool(tool=tool, why="call it again with the fields in `errors` corrected")
+        case ProblemCode.UNAVAILABLE | ProblemCode.THROTTLED | ProblemCode.BUSY | ProblemCode.PROPAGATION:
+            return NextTool(tool=tool, why="call it again in a few seconds; nothing is done twice")
+        case ProblemCode.CREDENTIALS | ProblemCode.DENIED:
+            return None
+        case _:
+            return NextTool(tool="operation_list", why="see what runs and what waits")
+
+
+def wrong_argument(name: str, detail: str, remedy: str) -> Problem:
+    """The problem of one argument of a call."""
+    return invalid([FieldError(field=f"/{name}", detail=detail, remedy=remedy)])

@@ -1,0 +1,1 @@
+"""The gateway and its faces on one port."""

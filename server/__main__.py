@@ -1,0 +1,46 @@
+"""``python -m server``: the gateway and its faces as one process; INSTANTSTART_FACES splits them into several."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import uvicorn
+from pydantic import ValidationError
+
+from api.__main__ import GRACE_SECONDS, Server
+from api.settings import Settings as GatewaySettings
+from server.app import create_app
+from server.faces import Face, Settings
+
+
+def main() -> int:
+    """Run until stopped; returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        settings, gateway = Settings(), GatewaySettings()
+        if Face.API in settings.faces:
+            # The faces of this process call the gateway of this process, over HTTP as any other would.
+            host = "127.0.0.1" if gateway.host in ("0.0.0.0", "::", "localhost") else gateway.host
+            os.environ["INSTANTSTART_URL"] = f"http://{host}:{gateway.port}"
+        url = os.environ.get("INSTANTSTART_URL", f"http://127.0.0.1:{gateway.port}")
+        app = create_app(settings.faces, url)
+    except ValidationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    config = uvicorn.Config(
+        app,
+        host=gateway.host,
+        port=gateway.port,
+        access_log=False,  # the gateway logs its requests itself, without queries
+        log_level="info",
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    Server(config).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The console: a thin face of the gateway for people."""

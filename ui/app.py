@@ -1,0 +1,16 @@
+"""The console as an ASGI application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from ui.signin import ROUTES
+
+SCRIPT = Path(__file__).with_name("main.py")
+
+
+def create_app() -> st.App:
+    """The console. One for each process, as Streamlit keeps its configuration by process."""
+    return st.App(SCRIPT, routes=ROUTES)
