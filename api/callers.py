@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.auth import Reader
-from api.managed import LISTED, record_of
+from api.managed import LISTED, record_of, summary_of
 from api.problems import ProblemError, refuse
 from api.services import Parts, Services, reply
 from contracts.access import Caller, DefaultClusterRequest, Principal
-from contracts.cluster import MEMO_SUMMARY, ClusterSummary
 from contracts.problem import ProblemCode
 
 router = APIRouter(prefix="/api/v1/me", tags=["access"])
@@ -29,11 +28,14 @@ async def get_caller(services: Parts, principal: Reader) -> Response:
 
 
 @router.put("/default-cluster", operation_id="set_default_cluster", response_model=Caller, summary="Choose a cluster")
-async def set_default_cluster(services: Parts, principal: Reader, body: DefaultClusterRequest) -> Response:
+async def set_default_cluster(
+    request: Request, services: Parts, principal: Reader, body: DefaultClusterRequest
+) -> Response:
     """Which cluster the caller's faces begin with. The gateway takes it for nothing: every route names its cluster."""
     if await record_of(services, body.cluster) is None:
         raise await _unmanaged(services, body.cluster)
     await asyncio.to_thread(services.preferences.set_default_cluster, principal.name, body.cluster)
+    request.state.audit_detail = body.cluster
     return reply(_caller(principal, body.cluster))
 
 
@@ -60,8 +62,8 @@ async def _may_exist(services: Services, tag: str) -> bool:
 
 async def _unmanaged(services: Services, tag: str) -> ProblemError:
     page = await services.temporal.list(LISTED, _NAMED)
-    memos = [await row.memo() for row in page.rows]
-    managed = [ClusterSummary.model_validate(memo[MEMO_SUMMARY]).tag for memo in memos if MEMO_SUMMARY in memo]
+    summaries = [await summary_of(row) for row in page.rows]
+    managed = [summary.tag for summary in summaries if summary is not None]
     more = " and others" if page.position else ""
     there = f"managed are {', '.join(managed)}{more}" if managed else "none is managed yet"
     return refuse(

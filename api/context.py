@@ -92,7 +92,7 @@ class RequestContext:
             path=_masked(scope["path"]),
             status=status,
             operation=state.get("operation"),
-            detail=_masked(problem.detail) if problem else state.get("audit_detail"),
+            detail=_masked(problem.detail if problem else state.get("audit_detail", "")) or None,
         )
         try:
             self._audit.append(entry)

@@ -51,9 +51,13 @@ class Lookups:
         question = LookUpOptions(region=region, instance_types=instance_types)
         return await self._ask(LOOK_UP_OPTIONS_WORKFLOW, region, question, Options, self._look_up_limit)
 
-    async def plan(self, question: MakePlan) -> PlanFindings:
-        """What an operation would do. Raises ProblemError, 503 where the account gives no answer in time."""
-        return await self._ask(MAKE_PLAN_WORKFLOW, question.record.tag, question, PlanFindings, self._check_limit)
+    async def plan(self, question: MakePlan, patience: float | None = None) -> PlanFindings:
+        """What an operation would do. ``patience``: seconds, where the caller has less than this gateway.
+
+        Raises ProblemError, 503 where the account gives no answer in time.
+        """
+        limit = self._check_limit if patience is None else min(patience, self._check_limit)
+        return await self._ask(MAKE_PLAN_WORKFLOW, question.record.tag, question, PlanFindings, limit)
 
     async def read(self, workflow_type: str, tag: str, question: BaseModel, result: type[Found]) -> Found:
         """What a cluster shows now. Raises ProblemError, 503 where it gives no answer in time."""

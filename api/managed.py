@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
-from temporalio.client import WorkflowExecution
 
 from api import starting
 from api.auth import Starter
 from api.mapping import Seen
 from api.planning import without_blockers
 from api.problems import refuse
+from api.rows import Row
 from api.services import Parts, Services, accepted, reply
 from api.wish import Wish
 from contracts import catalogue, names
@@ -52,14 +53,22 @@ async def record_of(services: Services, tag: str) -> ClusterRecord | None:
     found = await services.temporal.find(names.cluster_id(tag))
     if found is None or found.status is None or found.status.name != "RUNNING":
         return None
-    record: ClusterRecord | None = await found.memo_value(MEMO_RECORD, None, type_hint=ClusterRecord)
-    return record
+    return await Row.of(found.raw_description.workflow_execution_info, found.data_converter).memo(
+        MEMO_RECORD, ClusterRecord
+    )
 
 
-async def summary_of(row: WorkflowExecution) -> ClusterSummary | None:
-    """The cluster's summary by what a list knows of its entity. The record beside it, large, is not read."""
-    summary: ClusterSummary | None = await row.memo_value(MEMO_SUMMARY, None, type_hint=ClusterSummary)
-    return summary
+async def summary_of(row: Row) -> ClusterSummary | None:
+    """The cluster's summary by what a list knows of its entity. The record beside it, large, is read only where the
+    summary is from before it told of accelerators."""
+    summary = await row.memo(MEMO_SUMMARY, ClusterSummary)
+    if summary is None or "accelerators" in summary.model_fields_set:
+        return summary
+    record = await row.memo(MEMO_RECORD, ClusterRecord)
+    if record is None:
+        return summary
+    told = {"nodes_ready": record.nodes_ready, "accelerators": record.accelerator_total}
+    return summary.model_copy(update=told)
 
 
 async def known(services: Services, tag: str) -> ClusterRecord:
@@ -107,6 +116,8 @@ class Starting:
     validate_only: bool
     wait_for_leases: bool
     plan: str | None
+    patience: float | None
+    """Seconds that the caller waits for the account to be asked before the operation starts; None: the gateway's."""
 
     async def on(self, kind: OperationKind[Any], tag: str, spec: BaseModel) -> Response:
         """Start ``kind`` on the cluster ``tag``, or tell what would be started.
@@ -122,7 +133,8 @@ class Starting:
         planning = self.services.planning
         if not self.validate_only and (seen := await self._asked_before(wish)) is not None:
             return accepted(seen, self.services.linker(self.request))
-        findings = await planning.findings(wish, record)
+        shown = self.validate_only or self.plan is not None
+        findings = await planning.findings(wish, record, None if shown else self.patience)
         if self.plan is not None:
             planning.hold(self.plan, wish, findings)
         without_blockers(findings)
@@ -155,8 +167,23 @@ def _starting(
     validate_only: ValidateOnly = False,
     wait_for_leases: WaitForLeases = True,
     plan: PlanId = None,
+    prefer: Annotated[
+        str | None,
+        Header(description="``wait=SECONDS`` (RFC 7240): how long the account may be asked before the start."),
+    ] = None,
 ) -> Starting:
-    return Starting(services, request, principal, validate_only, wait_for_leases, plan)
+    return Starting(services, request, principal, validate_only, wait_for_leases, plan, _patience(prefer))
+
+
+def _patience(prefer: str | None) -> float | None:
+    """The seconds of the preference ``wait`` (RFC 7240, 4.3), with fractions; None where there is none. What cannot be
+    read is left aside, as the standard says."""
+    for preference in (prefer or "").split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            with suppress(ValueError):
+                return max(0.1, float(value.strip().strip('"')))
+    return None
 
 
 Start = Annotated[Starting, Depends(_starting)]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from temporalio.api.enums.v1 import PendingActivityState
-from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.converter import DataConverter
 
+from api.rows import Row
 from contracts.operation import MEMO_LABEL, MEMO_PROGRESS, Label, Links, Operation, Phase, Progress, Stage, StageState
 from contracts.problem import Problem, ProblemCode, problem
 
-ACTIONS = frozenset({"retry", "skip", "abort", "decide", "approve", "reject", "events"})
+ACTIONS = frozenset({"retry", "skip", "abort", "decide", "approve", "reject", "events", "spec"})
 """Last parts of paths below an operation."""
 
 _LIVE = frozenset({StageState.RUNNING, StageState.WAITING})
@@ -93,7 +93,7 @@ def _encoded(workflow_id: str) -> str:
 
 async def from_description(found: WorkflowExecutionDescription) -> Seen | None:
     """The operation with its live details; None if the workflow is no operation."""
-    seen = await from_row(found)
+    seen = await from_row(Row.of(found.raw_description.workflow_execution_info, found.data_converter))
     pending = found.raw_description.pending_activities
     if seen is None:
         return None
@@ -114,13 +114,12 @@ async def from_description(found: WorkflowExecutionDescription) -> Seen | None:
     return replace(seen, operation=seen.operation.model_copy(update=changes), active=len(pending) > 0)
 
 
-async def from_row(row: WorkflowExecution) -> Seen | None:
+async def from_row(row: Row) -> Seen | None:
     """The operation by what a list knows of it; None if the workflow is no operation."""
-    memo: Mapping[str, Any] = await row.memo()
-    if MEMO_LABEL not in memo:
+    label = await row.memo(MEMO_LABEL, Label)
+    if label is None:
         return None
-    label = Label.model_validate(memo[MEMO_LABEL])
-    noted = Progress.model_validate(memo[MEMO_PROGRESS]) if memo.get(MEMO_PROGRESS) else None
+    noted = await row.memo(MEMO_PROGRESS, Progress)
     progress = _at_end(noted or Progress(plan_hash=label.spec_hash, updated_at=row.start_time), row)
     is_open = row.status in (WorkflowExecutionStatus.RUNNING, None)
     operation = Operation(
@@ -133,6 +132,7 @@ async def from_row(row: WorkflowExecution) -> Seen | None:
         decision=progress.decision if not progress.phase.ended else None,
         problem=progress.problem,
         result=progress.result,
+        answers=progress.answers,
         plan_hash=progress.plan_hash or label.spec_hash,
         started_by=label.started_by,
         started_at=row.start_time,
@@ -143,7 +143,7 @@ async def from_row(row: WorkflowExecution) -> Seen | None:
     return Seen(operation, label, progress.version, is_open, False)
 
 
-def _at_end(progress: Progress, row: WorkflowExecution) -> Progress:
+def _at_end(progress: Progress, row: Row) -> Progress:
     """What an execution's status says beyond its last progress."""
     if row.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW, None):
         return progress
@@ -157,7 +157,7 @@ def _at_end(progress: Progress, row: WorkflowExecution) -> Progress:
     return progress.model_copy(update=changes)
 
 
-def _defect(row: WorkflowExecution) -> Problem:
+def _defect(row: Row) -> Problem:
     status = row.status.name.lower() if row.status else "unknown"
     return problem(
         ProblemCode.INTERNAL,

@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import StringConstraints
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
-from temporalio.client import WorkflowExecution
 
 from api import pages
 from api.auth import Reader
 from api.filters import ZONED, Moment, any_of, clause, phase_clause, started
 from api.mapping import Linker, Seen, from_row
 from api.problems import refuse, wrong_field
+from api.rows import Row
 from api.services import Parts, Services, reply, state_headers
-from contracts import visibility
-from contracts.answers import OperationPage
+from contracts import queues, visibility
+from contracts.answers import OperationPage, OperationSpec
 from contracts.catalogue import KINDS
 from contracts.durations import Durations
 from contracts.model import Model
@@ -68,7 +68,7 @@ async def list_page(
     return OperationPage(operations=rows, next_page_token=pages.seal(query, found.position) if found.position else None)
 
 
-async def _operations(rows: list[WorkflowExecution], linker: Linker) -> list[Operation]:
+async def _operations(rows: list[Row], linker: Linker) -> list[Operation]:
     seen = [await from_row(row) for row in rows]
     return [linker.on(each).operation for each in seen if each is not None]
 
@@ -159,6 +159,19 @@ async def _events(
 def _event(name: str, seen: Seen, linker: Linker) -> ServerSentEvent:
     document = linker.on(seen).operation.model_dump_json(by_alias=True)
     return ServerSentEvent(document, event=name, id=str(seen.version))
+
+
+@router.get(
+    "/{id:path}/spec", operation_id="get_operation_spec", response_model=OperationSpec, summary="Get what is carried out"
+)
+async def get_operation_spec(services: Parts, _: Reader, id: OperationId, run_id: RunId = None) -> Response:
+    """What the operation was asked, with every default, correction and answer since. A worker tells: without one, 503."""
+    seen = await services.operation(unquote(id), run_id)
+    run, queue = seen.operation.run_id, queues.WORKFLOWS
+    spec = await services.temporal.query(seen.operation.id, queue, "spec", dict[str, Any], run)
+    if spec is None:
+        raise await services.temporal.no_answer()
+    return reply(OperationSpec(kind=seen.operation.kind, cluster=seen.operation.cluster, spec=spec))
 
 
 @router.get("/{id:path}", operation_id="get_operation", response_model=Operation, summary="Get an operation")

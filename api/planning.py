@@ -38,11 +38,12 @@ class Planning:
         self._lookups = lookups
         self._facts: OrderedDict[str, dict[str, JsonValue]] = OrderedDict()
 
-    async def findings(self, wish: Wish, record: ClusterRecord) -> PlanFindings | None:
-        """What the operation would do; None where the account gave no answer: its own first stage will tell then."""
+    async def findings(self, wish: Wish, record: ClusterRecord, patience: float | None = None) -> PlanFindings | None:
+        """What the operation would do; None where the account gave no answer within ``patience`` seconds, or this
+        gateway's own: the operation's first stage will tell then."""
         question = MakePlan(kind=wish.kind.name, record=record, spec=wish.spec.model_dump(mode="json"))
         try:
-            return await self._lookups.plan(question)
+            return await self._lookups.plan(question, patience)
         except ProblemError as error:
             if error.body.code is ProblemCode.INVALID:
                 raise

@@ -9,9 +9,8 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from temporalio.client import WorkflowExecution
-
 from api.managed import LISTED, summary_of
+from api.rows import Row
 from api.temporal import Temporal
 from contracts.cluster import ClusterSummary
 
@@ -41,7 +40,7 @@ class Mark:
         text = json.loads(head)
         return cls(page or None, text["run"], datetime.fromisoformat(text["started"]) if text["started"] else None)
 
-    def rest(self, rows: list[WorkflowExecution]) -> list[WorkflowExecution]:
+    def rest(self, rows: list[Row]) -> list[Row]:
         """The rows behind the mark, also if the marked one is gone meanwhile: they come by their start, the last
         first."""
         if self.run_id is None or self.started is None:

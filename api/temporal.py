@@ -14,10 +14,14 @@ from temporalio.api.common.v1 import WorkflowType
 from temporalio.api.enums.v1 import TaskQueueType, WorkflowIdConflictPolicy, WorkflowIdReusePolicy
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import OnConflictOptions
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, StartWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    ListWorkflowExecutionsRequest,
+    ListWorkflowExecutionsResponse,
+    StartWorkflowExecutionRequest,
+)
 from temporalio.client import (
     Client,
-    WorkflowExecution,
     WorkflowExecutionDescription,
     WorkflowFailureError,
     WorkflowUpdateFailedError,
@@ -28,7 +32,8 @@ from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.service import RPCError, RPCStatusCode
 
-from api.problems import ProblemError, refuse, unavailable
+from api.problems import RETRY_SECONDS, ProblemError, refuse, unavailable
+from api.rows import Row
 from contracts import queues
 from contracts.problem import Problem, ProblemCode
 
@@ -69,7 +74,7 @@ async def guarded(call: Awaitable[T]) -> T:
 class Page:
     """A page of executions; ``position`` is where the next one begins."""
 
-    rows: list[WorkflowExecution]
+    rows: list[Row]
     position: bytes | None
 
 
@@ -95,15 +100,19 @@ class Temporal:
 
     async def list(self, query: str, size: int, position: bytes | None = None) -> Page:
         """A page of executions. Running ones come first, the newest of them first; then ended ones, the last first."""
-        rows = self.client.list_workflows(query, page_size=size, next_page_token=position, rpc_timeout=RPC)
-        await guarded(rows.fetch_next_page())
-        found, after = list(rows.current_page or ()), rows.next_page_token
-        if after and len(found) == size:
+        found = await self._list(query, size, position)
+        after = found.next_page_token
+        if after and len(found.executions) == size:
             # The server gives a position behind every full page, even the last.
-            peek = self.client.list_workflows(query, page_size=1, next_page_token=after, rpc_timeout=RPC)
-            await guarded(peek.fetch_next_page())
-            after = after if peek.current_page else None
-        return Page(found, after or None)
+            after = after if (await self._list(query, 1, after)).executions else b""
+        rows = [Row.of(each, self.client.data_converter) for each in found.executions]
+        return Page(rows, after or None)
+
+    async def _list(self, query: str, size: int, position: bytes | None) -> ListWorkflowExecutionsResponse:
+        request = ListWorkflowExecutionsRequest(
+            namespace=self.client.namespace, query=query, page_size=size, next_page_token=position or b""
+        )
+        return await guarded(self.client.workflow_service.list_workflow_executions(request, retry=True, timeout=RPC))
 
     async def update(self, workflow_id: str, run_id: str, name: str, argument: object, update_id: str | None) -> None:
         """Send an update and wait until it is carried out.
@@ -146,11 +155,13 @@ class Temporal:
             if error.status != RPCStatusCode.ALREADY_EXISTS:
                 raise
 
-    async def query(self, workflow_id: str, queue: str, name: str, result: type[T]) -> T | None:
+    async def query(
+        self, workflow_id: str, queue: str, name: str, result: type[T], run_id: str | None = None
+    ) -> T | None:
         """A query's answer; None if no worker (of the workflow's ``queue``) answers in time."""
         if not await self.polled(queue):
             return None
-        handle = self.client.get_workflow_handle(workflow_id)
+        handle = self.client.get_workflow_handle(workflow_id, run_id=run_id)
         try:
             call = handle.query(name, result_type=result, rpc_timeout=self._query_timeout)
             return await asyncio.wait_for(call, self._query_timeout.total_seconds() + 1)
@@ -216,7 +227,10 @@ class Temporal:
 
 
 def _upstream(error: ProblemError) -> ProblemError:
-    """401 and 403 are about the caller's token; where AWS refused the platform's own credentials, it is a 502."""
+    """401 and 403 are about the caller's token; where AWS refused the platform's own credentials, it is a 502. What
+    does not answer may do so when it is asked again."""
+    if error.body.status == 503:
+        return ProblemError(error.body, {**error.headers, "Retry-After": RETRY_SECONDS})
     if error.body.code not in (ProblemCode.CREDENTIALS, ProblemCode.DENIED):
         return error
     return ProblemError(error.body.model_copy(update={"status": 502}), error.headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from api.auth import TokenManager
@@ -30,8 +30,9 @@ async def list_tokens(services: Parts, _: TokenManager) -> Response:
 
 
 @router.post("", operation_id="create_token", response_model=CreatedToken, status_code=201, summary="Make a token")
-async def create_token(services: Parts, _: TokenManager, body: CreateTokenRequest) -> Response:
+async def create_token(request: Request, services: Parts, _: TokenManager, body: CreateTokenRequest) -> Response:
     """A new token. It is seen once, in this answer."""
+    request.state.audit_detail = f"{body.name}, {body.role}"
     try:
         token = await asyncio.to_thread(services.tokens.add, body.name, body.role)
     except NameTaken as error:

@@ -10,7 +10,8 @@ from bench.report import Report
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", help="pipeline, gateway, parked, together, capacity, features, faces; none: all")
+    known = "pipeline, gateway, parked, together, capacity, features, faces"
+    parser.add_argument("names", nargs="*", help=f"{known}; none: all")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of pipeline, capacity and features")
     options = parser.parse_args()
     report = Report()

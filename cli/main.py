@@ -31,6 +31,7 @@ COMMANDS = {
     "options": "cli.commands.options:options",
     "plan": "cli.commands.plan:plan",
     "software": "cli.commands.software:software",
+    "storage": "cli.commands.storage:storage",
     "token": "cli.commands.token:token",
 }
 

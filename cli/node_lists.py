@@ -1,4 +1,4 @@
-"""Node groups and node pools as tables."""
+"""Node groups and node pools as tables, and all nodes as numbers."""
 
 from __future__ import annotations
 
@@ -43,3 +43,15 @@ def node_pool_lines(items: list[dict[str, Any]]) -> list[str]:
         for item in items
     )
     return columns(headers, rows)
+
+
+def usage_lines(summary: dict[str, Any]) -> list[str]:
+    """Totals of the whole cluster."""
+    lines = [
+        f"{summary['ready']} of {summary['nodes']} nodes Ready, {summary['unhealthy']} unhealthy, "
+        f"{summary['pods']} pods, {summary['pods_pending']} pending"
+    ]
+    for each in summary["resources"]:
+        pending = f", {each['pending']} more wanted by pending pods" if each["pending"] else ""
+        lines.append(f"{each['name']}: {each['used']} of {each['allocatable']} in use{pending}")
+    return lines

@@ -56,3 +56,18 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h{whole % 3600 // 60:02}m"
     return f"{whole // 86400}d"
+
+
+def size(count: int) -> str:
+    """A number of bytes in the largest unit that it fills: ``512 B``, ``1.5 GiB``."""
+    amount, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            break
+        amount /= 1024
+    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def plain(text: str) -> str:
+    """``text`` in one line; what a terminal would act on or not show is written as an escape."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

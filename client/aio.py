@@ -31,7 +31,7 @@ class Gateway:
         call = Call.of(endpoint, *body, **options)
         for attempt in range(1, TRIES + 1):
             try:
-                return read(endpoint.answer, await self._http.request(**call.request(self._token)))
+                return read(endpoint, await self._http.request(**call.request(self._token)))
             except httpx.TransportError as error:
                 if call.is_lost(attempt, error):
                     raise unanswered(error, str(self._http.base_url)) from None

@@ -103,9 +103,10 @@ class Call(Generic[Answer]):
         return attempt == TRIES or isinstance(error, httpx.ConnectError)
 
 
-def read(answer: type[Answer], response: httpx.Response) -> Reply[Answer]:
+def read(endpoint: Endpoint[Answer], response: httpx.Response) -> Reply[Answer]:
     """The answer. Raises GatewayProblem with the problem that the gateway named."""
-    if not response.is_success:
+    answer = endpoint.answer
+    if not response.is_success and response.status_code not in endpoint.answered_with:
         raise GatewayProblem(_problem(response))
     try:
         document = answer.model_validate_json(response.content or b"{}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from contracts.access import AuditEntry
 from contracts.cluster import ClusterSummary
@@ -30,6 +30,14 @@ class OperationPage(Model):
     operations: list[Operation] = Field(default_factory=list)
     next_page_token: str | None = None
     """Absent on the last page."""
+
+
+class OperationSpec(Model):
+    """What an operation carries out: of a plan for the same, ``kind``, ``cluster`` and ``spec``."""
+
+    kind: str
+    cluster: str
+    spec: dict[str, JsonValue]
 
 
 class NodePage(Model):

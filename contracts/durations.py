@@ -95,7 +95,9 @@ def remaining(operation: Operation, durations: Durations, now: datetime) -> time
     if operation.phase.ended:
         return timedelta(0)
     known = {each.stage: each for each in durations.stages}
-    ahead = {stage.name: stage for stage in operation.stages if stage.name in known and not stage.state.finished}
+    # Before a worker has seen the operation, its stages are not written down yet.
+    stages = operation.stages or [Stage(name=name, title=name) for name in known]
+    ahead = {stage.name: stage for stage in stages if stage.name in known and not stage.state.finished}
     ends: dict[str, float] = {}
     # Whatever a stage waits for has ended, in the past, by the time the stage began: it comes before it here.
     for name in sorted(ahead, key=lambda name: (known[name].begins_seconds, known[name].ends_seconds)):

@@ -12,15 +12,18 @@ from contracts.access import Caller, CreatedToken, Session, Ticket, TokenList
 from contracts.answers import (
     AuditPage,
     ClusterPage,
+    ClusterUsage,
     InstanceGroupList,
     NodeDetail,
     NodeGroupList,
     NodePage,
     NodePoolList,
     OperationPage,
+    OperationSpec,
     Readiness,
 )
 from contracts.cluster import ClusterView
+from contracts.durations import Durations
 from contracts.features import Features
 from contracts.jobs import JobDetail, JobList
 from contracts.model import Model
@@ -28,6 +31,7 @@ from contracts.operation import Operation
 from contracts.options import Options
 from contracts.plans import Plan
 from contracts.software import SoftwareRead
+from contracts.storage import StorageContents, StorageDefaults, StorageList
 
 API = "/api/v1"
 
@@ -51,6 +55,8 @@ class Endpoint(Generic[Answer]):
     answer: type[Answer]
     starts: bool = False
     """It starts an operation: ``validate_only`` gives the plan of it instead."""
+    answered_with: tuple[int, ...] = ()
+    """Statuses of failures that come with an answer all the same."""
 
     @property
     def placeholders(self) -> list[str]:
@@ -104,8 +110,13 @@ CREATE_CONTROL_PLANE = _start("create_control_plane", "POST", f"{_CLUSTER}/contr
 VERIFY_ACCESS = _start("verify_access", "POST", f"{_CLUSTER}/access")
 INSTALL_DEPENDENCIES = _start("install_dependencies", "POST", f"{_CLUSTER}/dependencies")
 CREATE_HYPERPOD = _start("create_hyperpod", "POST", f"{_CLUSTER}/hyperpod")
-CREATE_STORAGE = _start("create_storage", "POST", f"{_CLUSTER}/storage")
 VERIFY_CLUSTER = _start("verify_cluster", "POST", f"{_CLUSTER}/verification")
+
+_STORAGE = f"{_CLUSTER}/storage"
+LIST_STORAGE = _read("list_storage", _STORAGE, StorageList)
+GET_STORAGE_DEFAULTS = _read("get_storage_defaults", f"{_STORAGE}/defaults", StorageDefaults)
+LIST_STORAGE_CONTENTS = _read("list_storage_contents", f"{_STORAGE}/{{claim}}/contents", StorageContents)
+CREATE_STORAGE = _start("create_storage", "POST", _STORAGE)
 
 _GROUPS = f"{_CLUSTER}/instance-groups"
 LIST_INSTANCE_GROUPS = _read("list_instance_groups", _GROUPS, InstanceGroupList)
@@ -120,6 +131,7 @@ UPDATE_SOFTWARE = _start("update_software", "POST", _SOFTWARE)
 
 _NODES = f"{_CLUSTER}/nodes"
 LIST_NODES = _read("list_nodes", _NODES, NodePage)
+GET_USAGE = _read("get_usage", f"{_CLUSTER}/usage", ClusterUsage)
 GET_NODE = _read("get_node", f"{_NODES}/{{node}}", NodeDetail)
 REBOOT_NODES = _start("reboot_nodes", "POST", f"{_NODES}/reboot")
 REPLACE_NODES = _start("replace_nodes", "POST", f"{_NODES}/replace")
@@ -148,6 +160,8 @@ MAKE_PLAN = _route("make_plan", "POST", f"{API}/plans", Plan)
 
 LIST_OPERATIONS = _read("list_operations", "/operations", OperationPage)
 GET_OPERATION = _read("get_operation", "/operations/{id}", Operation)
+GET_OPERATION_SPEC = _read("get_operation_spec", "/operations/{id}/spec", OperationSpec)
+GET_DURATIONS = _read("get_durations", "/durations", Durations)
 DECIDE_OPERATION = _answered("decide_operation", "decide")
 RETRY_OPERATION = _answered("retry_operation", "retry")
 SKIP_STAGE = _answered("skip_stage", "skip")
@@ -166,11 +180,6 @@ CREATE_TICKET = _route("create_ticket", "POST", f"{API}/tickets", Ticket)
 LIST_TOKENS = _read("list_tokens", "/tokens", TokenList)
 CREATE_TOKEN = _route("create_token", "POST", f"{API}/tokens", CreatedToken)
 REVOKE_TOKEN = _route("revoke_token", "DELETE", f"{API}/tokens/{{name}}", Nothing)
-SET_DEFAULT_CLUSTER = _route("set_default_cluster", "PUT", f"{API}/me/default-cluster", Caller)
-CLEAR_DEFAULT_CLUSTER = _route("clear_default_cluster", "DELETE", f"{API}/me/default-cluster", Caller)
-CREATE_SESSION = _route("create_session", "POST", f"{API}/sessions", Session)
-CREATE_TICKET = _route("create_ticket", "POST", f"{API}/tickets", Ticket)
-LIST_TOKENS = _read("list_tokens", "/tokens", TokenList)
-CREATE_TOKEN = _route("create_token", "POST", f"{API}/tokens", CreatedToken)
 LIST_AUDIT = _read("list_audit", "/audit", AuditPage)
-GET_READINESS = _route("get_readiness", "GET", "/ready", Readiness)
+GET_READINESS = Endpoint("get_readiness", "GET", "/ready", Readiness, answered_with=(503,))
+ENDPOINTS[GET_READINESS.name] = GET_READINESS

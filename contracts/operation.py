@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue
 
@@ -75,6 +75,18 @@ class Links(Model):
     temporal: str | None = None
 
 
+class Said(Model):
+    """What somebody answered to an operation, in one line."""
+
+    action: Literal["approve", "reject", "decide", "retry", "skip", "abort", "supersede"]
+    by: str
+    at: datetime
+    stage: str | None = None
+    """That was answered to, where one was."""
+    detail: str | None = None
+    """The answer, the corrections, or the reason that was given."""
+
+
 class Operation(Model):
     """An operation as every face shows it. ``id`` is the workflow ID."""
 
@@ -88,6 +100,8 @@ class Operation(Model):
     decision: Decision | None = None
     problem: Problem | None = None
     result: dict[str, JsonValue] | None = None
+    answers: list[Said] = Field(default_factory=list)
+    """What people and programs said to it, the first first; the last ones of many."""
     plan_hash: str
     """Hash of the spec that is carried out; an approval is bound to it."""
     started_by: str
@@ -146,6 +160,7 @@ class Progress(Model):
     decision: Decision | None = None
     problem: Problem | None = None
     result: dict[str, JsonValue] | None = None
+    answers: list[Said] = Field(default_factory=list)
     plan_hash: str = ""
     updated_at: datetime
 

@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     token = settings.token.get_secret_value() if settings.token else None
-    create_server(settings.url, token, settings.toolsets).run("stdio")
+    create_server(settings.url, token, settings.toolsets, settings.state_key).run("stdio")
     return 0
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 import httpx
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Resolve
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SkipValidation
 
 from client.aio import Gateway, GatewayProblem
 from contracts import endpoints
+from contracts.access import Caller
 from contracts.endpoints import Endpoint
 from contracts.operation import Operation
-from mcp_server.problems import wrong_argument
+from contracts.problem import ProblemCode
+from mcp_server.problems import moved, wrong_argument
 from mcp_server.started import Started, started
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -38,17 +41,42 @@ class Asker:
     def __init__(self, gateway: Gateway, context: Context[Any, Any]) -> None:
         self.gateway = gateway
         self.context = context
+        self._caller: Caller | None = None
 
-    async def get(self, endpoint: Endpoint[Answer], *body: Any, **options: Any) -> Answer:
-        """What ``endpoint`` answers. Raises GatewayProblem."""
-        return await self.gateway.call(endpoint, *body, **options)
+    async def get(
+        self, endpoint: Endpoint[Answer], *body: Any, places: Mapping[str, str] | None = None, **options: Any
+    ) -> Answer:
+        """What ``endpoint`` answers. ``places``: which arguments the parts of the request come from, where they have
+        other names. Raises GatewayProblem."""
+        try:
+            return await self.gateway.call(endpoint, *body, **options)
+        except GatewayProblem as error:
+            raise GatewayProblem(moved(error.problem, {"/tag": "/cluster", **(places or {})})) from None
+
+    async def get_if_there(self, endpoint: Endpoint[Answer], **options: Any) -> Answer | None:
+        """What ``endpoint`` answers; None where it says that there is no such thing. Raises GatewayProblem."""
+        try:
+            return await self.get(endpoint, **options)
+        except GatewayProblem as error:
+            if error.problem.code is not ProblemCode.NOT_FOUND:
+                raise
+            return None
+
+    async def operation(self, endpoint: Endpoint[Operation], *body: Any, **options: Any) -> Operation:
+        """Start an operation. Raises GatewayProblem."""
+        return await self.get(endpoint, *body, headers=SOON, **options)
 
     async def start(
         self, endpoint: Endpoint[Operation], *body: Any, status_tool: str = "operation_get", **options: Any
     ) -> Started:
-        """Start an operation. Raises GatewayProblem."""
-        operation = await self.gateway.call(endpoint, *body, headers=SOON, **options)
-        return started(operation, status_tool)
+        """Start an operation, as a tool answers it. Raises GatewayProblem."""
+        return started(await self.operation(endpoint, *body, **options), status_tool)
+
+    async def caller(self) -> Caller:
+        """Whom the gateway knows the caller as: the same throughout one call of a tool. Raises GatewayProblem."""
+        if self._caller is None:
+            self._caller = await self.gateway.call(endpoints.GET_CALLER)
+        return self._caller
 
     async def cluster(self, named: str | None) -> str:
         """The cluster that is meant: the one that is named, else the caller's default.
@@ -57,7 +85,7 @@ class Asker:
         """
         if named is not None:
             return named
-        caller = await self.gateway.call(endpoints.GET_CALLER)
+        caller = await self.caller()
         if caller.default_cluster is None:
             raise GatewayProblem(
                 wrong_argument(
@@ -69,19 +97,24 @@ class Asker:
         return caller.default_cluster
 
 
+def gateway_for(http: httpx.AsyncClient, token: str | None, headers: Mapping[str, str] | None) -> Gateway:
+    """The gateway as the caller reaches it: over HTTP the bearer of the token that came with the request, never the
+    server's own ``token``, which is for calls without headers."""
+    if headers is None:
+        return Gateway(http, token)
+    scheme, _, shown = headers.get("authorization", "").partition(" ")
+    return Gateway(http, shown.strip() if scheme.lower() == "bearer" else None)
+
+
 async def asker(context: Context[Any, Any]) -> Asker:
-    """Who calls: over HTTP the bearer of the token that came with the request, never the server's own."""
+    """Who calls."""
     face = context.mcp_server
     assert isinstance(face, Face)
-    headers = context.headers
-    if headers is None:
-        return Asker(Gateway(face.http, face.token), context)
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return Asker(Gateway(face.http, token.strip() if scheme.lower() == "bearer" else None), context)
+    return Asker(gateway_for(face.http, face.token, context.headers), context)
 
 
 Who = Annotated[Asker, Resolve(asker)]
 ClusterTag = Annotated[
-    str | None,
+    SkipValidation[str | None],
     Field(description="The cluster's tag, e.g. demo-1130a. Absent: the default that cluster_switch set."),
 ]

@@ -41,22 +41,25 @@ class Authenticated:
             sent = {name: headers[name] for name in ("host", "origin", "authorization") if name in headers}
             await Gateway(self._face.http, None).call(endpoints.GET_CALLER, headers=sent)
         except GatewayProblem as error:
-            await _refusal(error.problem)(scope, receive, send)
+            await _refusal(error.problem, "authorization" in headers)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _refusal(problem: Problem) -> Response:
-    headers = {"WWW-Authenticate": _CHALLENGE} if problem.status == 401 else {}
+def _refusal(problem: Problem, shown: bool) -> Response:
+    """``shown``: whether the caller showed a token at all."""
+    challenge = f'{_CHALLENGE}, error="invalid_token"' if shown else _CHALLENGE
+    headers = {"WWW-Authenticate": challenge} if problem.status == 401 else {}
     return Response(problem.model_dump_json(), problem.status, headers, media_type="application/problem+json")
 
 
-def create_app(url: str, toolsets: Collection[Toolset]) -> Starlette:
+def create_app(url: str, toolsets: Collection[Toolset], state_key: str | None = None) -> Starlette:
     """The application that serves ``/mcp`` for the gateway at ``url``.
 
-    Nothing is kept between requests, so that a restart loses no conversation and any number of processes can serve.
+    Nothing is kept between requests, so that a restart loses no conversation and any number of processes can serve;
+    questions that are asked in rounds survive it where the processes share a ``state_key``.
     """
-    face = create_server(url, None, toolsets)
+    face = create_server(url, None, toolsets, state_key)
     served = face.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,

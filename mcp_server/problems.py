@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
+from client.request import GatewayProblem
 from contracts.model import Model
 from contracts.problem import FieldError, Problem, ProblemCode, invalid
 
@@ -62,6 +64,27 @@ def next_tool(problem: Problem, tool: str) -> NextTool | None:
             return NextTool(tool="operation_list", why="see what runs and what waits")
 
 
+def moved(problem: Problem, places: Mapping[str, str]) -> Problem:
+    """The problem with its pointers into the arguments of a tool. ``places``: where in them the parts of the request
+    come from; the first that fits counts."""
+
+    def place(pointer: str) -> str:
+        for sent, argument in places.items():
+            if pointer == sent or pointer.startswith(f"{sent}/"):
+                return argument + pointer.removeprefix(sent)
+        return pointer
+
+    errors = [error.model_copy(update={"field": place(error.field)}) for error in problem.errors]
+    field = None if problem.field is None else place(problem.field)
+    return problem.model_copy(update={"field": field, "errors": errors})
+
+
 def wrong_argument(name: str, detail: str, remedy: str) -> Problem:
     """The problem of one argument of a call."""
     return invalid([FieldError(field=f"/{name}", detail=detail, remedy=remedy)])
+
+
+def unless(wrong: object, name: str, detail: str, remedy: str) -> None:
+    """Raises GatewayProblem of the argument ``name`` where something is ``wrong``."""
+    if wrong:
+        raise GatewayProblem(wrong_argument(name, detail, remedy))

@@ -7,15 +7,59 @@ from collections.abc import Collection, Iterable
 import httpx
 
 from client.aio import connections
-from mcp_server import clusters, operations
+from mcp_server import (
+    access,
+    clusters,
+    control_planes,
+    decisions,
+    dependencies,
+    features,
+    hyperpod,
+    imports,
+    instance_groups,
+    jobs,
+    node_groups,
+    node_pools,
+    nodes,
+    operations,
+    options,
+    plans,
+    platform,
+    software,
+    storage,
+    teardown,
+)
 from mcp_server.asker import Face
+from mcp_server.rounds import sealed
+from mcp_server.tasks import Tasks
 from mcp_server.toolbox import Definition
 from mcp_server.toolsets import Toolset
 
 AGENT = "instantstart-mcp"
 VERSION = "0.1.0"
 
-MODULES = (clusters, operations)
+MODULES = (
+    clusters,
+    control_planes,
+    dependencies,
+    hyperpod,
+    instance_groups,
+    software,
+    nodes,
+    features,
+    node_groups,
+    node_pools,
+    storage,
+    jobs,
+    options,
+    plans,
+    operations,
+    decisions,
+    imports,
+    teardown,
+    access,
+    platform,
+)
 """One for each capability, in the order of their tools."""
 
 INSTRUCTIONS = """\
@@ -35,12 +79,14 @@ def definitions(toolsets: Collection[Toolset] | None = None) -> list[Definition]
     return [each for each in every if toolsets is None or each.toolset in toolsets]
 
 
-def create_server(url: str, token: str | None, toolsets: Collection[Toolset]) -> Face:
+def create_server(url: str, token: str | None, toolsets: Collection[Toolset], state_key: str | None = None) -> Face:
     """The MCP server in front of the gateway at ``url``.
 
-    ``token``: whose calls those over stdio are; over HTTP each request carries its caller's own.
+    ``token``: whose calls those over stdio are; over HTTP each request carries its caller's own. ``state_key``: as
+    :func:`mcp_server.rounds.sealed` takes it.
     """
     http: httpx.AsyncClient = connections(url, AGENT)
+    served = definitions(toolsets)
     return Face(
         http,
         token,
@@ -48,6 +94,8 @@ def create_server(url: str, token: str | None, toolsets: Collection[Toolset]) ->
         title="InstantStart",
         version=VERSION,
         instructions=INSTRUCTIONS,
-        tools=[definition.tool() for definition in definitions(toolsets)],
+        tools=[definition.tool() for definition in served],
+        extensions=[Tasks(http, token, [definition.name for definition in served if definition.starts])],
+        request_state_security=sealed(state_key),
         log_level="WARNING",
     )

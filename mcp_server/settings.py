@@ -24,6 +24,10 @@ class Settings(BaseSettings):
     toolsets: Annotated[list[Toolset], NoDecode] = Field(default_factory=lambda: [Toolset.DEFAULT])
     """A comma-separated list; ``all`` for all of them."""
 
+    mcp_state_key: SecretStr | None = Field(None, min_length=32)
+    """Seals what clients send back between the rounds of a question, so that another process, or this one after a
+    restart, can go on with it. Null: a key that ends with the process."""
+
     @field_validator("toolsets", mode="before")
     @classmethod
     def _toolsets(cls, value: object) -> object:
@@ -31,3 +35,8 @@ class Settings(BaseSettings):
             return value
         named = [part.strip() for part in value.split(",") if part.strip()]
         return list(Toolset) if EVERY in named else named
+
+    @property
+    def state_key(self) -> str | None:
+        """``mcp_state_key`` as it is."""
+        return self.mcp_state_key.get_secret_value() if self.mcp_state_key is not None else None

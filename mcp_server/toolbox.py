@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar, get_type_hints
 
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from client.aio import GatewayProblem
 from contracts.endpoints import Endpoint
-from contracts.problem import Problem, field_errors, invalid
+from contracts.problem import Problem, ProblemCode, field_errors, invalid, problem
+from mcp_server.asking import CALLED, Called
 from mcp_server.problems import failure, wrong_argument
+from mcp_server.schemas import without
+from mcp_server.started import Started
 from mcp_server.toolsets import Toolset
 
 Function = TypeVar("Function", bound=Callable[..., Awaitable[Any]])
+
+
+Alias = str | Callable[[Any], dict[str, Any]]
+"""What an argument of the original's tools is here: an argument's other name, or the arguments that its value means."""
+
+
+def as_is(argument: str) -> Callable[[Any], dict[str, Any]]:
+    """The same value under its present name. The original's tools took an empty text for nothing."""
+    return lambda value: {} if value == "" else {argument: value}
 
 
 @dataclass(frozen=True)
@@ -31,8 +44,7 @@ class Definition:
     endpoints: tuple[Endpoint[Any], ...]
     destroys: bool
     idempotent: bool
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of arguments: those of the original's tools."""
+    aliases: Mapping[str, Alias] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -43,8 +55,17 @@ class Definition:
         """It changes nothing: every route that it calls only reads."""
         return all(endpoint.reads for endpoint in self.endpoints)
 
+    @property
+    def starts(self) -> bool:
+        """It starts an operation and answers which."""
+        return get_type_hints(self.function).get("return") is Started
+
     def tool(self) -> GatewayTool:
-        """The tool as the SDK has it."""
+        """The tool as the SDK has it: the same for every server, since working out its schemas takes a while."""
+        return self._made
+
+    @cached_property
+    def _made(self) -> GatewayTool:
         made: Tool = GatewayTool.from_function(
             self.function,
             name=self.name,
@@ -59,20 +80,24 @@ class Definition:
             structured_output=True,
         )
         assert isinstance(made, GatewayTool)
-        made.aliases.update(self.aliases)
-        made.parameters["additionalProperties"] = False
+        made.aliases.update({name: named if callable(named) else as_is(named) for name, named in self.aliases.items()})
+        made.parameters = {**without(made.parameters, ("title",)), "additionalProperties": False}
+        # Names say what an answer holds; its descriptions are longer than most answers.
+        made.fn_metadata.output_schema = without(made.fn_metadata.output_schema, ("title", "description"))
         return made
 
 
 class GatewayTool(Tool):
     """A tool whose failures are problems."""
 
-    aliases: dict[str, str] = Field(default_factory=dict, exclude=True)
+    aliases: dict[str, Callable[[Any], dict[str, Any]]] = Field(default_factory=dict, exclude=True)
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
         """As the SDK's; what the gateway refused, and arguments that do not fit, are results with a problem."""
         try:
-            return await super().run(self._canonical(arguments), context, convert_result)
+            given = self._canonical(arguments)
+            CALLED.set(Called(self.title or self.name, given, "cluster" in self.parameters.get("properties", {})))
+            return await super().run(given, context, convert_result)
         except GatewayProblem as error:
             return failure(error.problem, self.name)
         except ToolError as error:
@@ -84,21 +109,23 @@ class GatewayTool(Tool):
     def _canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments under their present names. Raises GatewayProblem for one that the tool does not have, and for
         one that is given twice with different values."""
-        known = self.parameters.get("properties", {})
         given: dict[str, Any] = {}
         for name, value in arguments.items():
-            present = self.aliases.get(name, name)
-            if present not in known:
-                takes = ", ".join(known) or "none"
-                raise GatewayProblem(
-                    wrong_argument(name, f"{self.name} has no argument {name!r}", f"It takes {takes}.")
-                )
-            if present in given and given[present] != value:
-                raise GatewayProblem(
-                    wrong_argument(name, f"{name} and {present} are the same and differ", f"Send {present} alone.")
-                )
-            given[present] = value
+            meant = self.aliases[name](value) if name in self.aliases else self._own(name, value)
+            for present, said in meant.items():
+                if present in given and given[present] != said:
+                    raise GatewayProblem(
+                        wrong_argument(name, f"{name} differs from another word on {present}", f"Send {present} alone.")
+                    )
+                given[present] = said
         return given
+
+    def _own(self, name: str, value: Any) -> dict[str, Any]:
+        known = self.parameters.get("properties", {})
+        if name not in known:
+            takes = ", ".join(known) or "none"
+            raise GatewayProblem(wrong_argument(name, f"{self.name} has no argument {name!r}", f"It takes {takes}."))
+        return {name: value}
 
 
 def _problem(error: ToolError) -> Problem | None:
@@ -107,8 +134,10 @@ def _problem(error: ToolError) -> Problem | None:
             return refused.problem
         case ValidationError() as unfit:
             return invalid(field_errors(unfit))
-        case _:
+        case _ if isinstance(error, UnexpectedToolError):
             return None
+        case _:
+            return problem(ProblemCode.DENIED, f"not done: {error}", remedy="Ask the user what they want instead.")
 
 
 class Toolbox:
@@ -124,7 +153,7 @@ class Toolbox:
         *endpoints: Endpoint[Any],
         destroys: bool = False,
         idempotent: bool = True,
-        aliases: Mapping[str, str] | None = None,
+        aliases: Mapping[str, Alias] | None = None,
         toolset: Toolset | None = None,
     ) -> Callable[[Function], Function]:
         """Declare a tool that calls ``endpoints`` and nothing else.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# setup.sh local|dev: a virtual environment with exactly what the lock names, and helm. Does nothing when both are there.
+# setup.sh local|dev: a virtual environment with exactly what the lock names, and helm; for dev, a browser for the tests
+# too. Does nothing when all are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -78,5 +79,33 @@ install_helm() {
     "$venv/bin/python" scripts/fetch_tools.py "$folder" .tools/bin
 }
 
+has_browser() {
+    local name
+    for name in chromium chromium-browser google-chrome; do
+        if command -v "$name" >/dev/null 2>&1; then return; fi
+    done
+    return 1
+}
+
+# Without a browser everything works but tests/browser, which says so: no reason to stop here.
+install_browser() {
+    if has_browser; then return; fi
+    local packages="chromium fonts-dejavu-core" log
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        say "setup: no Chromium is here, so tests/browser is skipped; to have it (Debian): apt-get install $packages"
+        return
+    fi
+    say "setup: installing $packages"
+    log=$(mktemp)
+    # shellcheck disable=SC2086  # several packages
+    if ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages; } \
+        >"$log" 2>&1; then
+        tail -5 "$log" >&2
+        say "setup: $packages could not be installed, so tests/browser cannot run"
+    fi
+    rm -f "$log"
+}
+
 install_packages
 install_helm
+if [ "$1" = dev ]; then install_browser; fi

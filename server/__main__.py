@@ -14,10 +14,15 @@ from api.settings import Settings as GatewaySettings
 from server.app import create_app
 from server.faces import Face, Settings
 
+QUIET = ("httpx", "httpcore", "mcp")
+"""Libraries whose lines of requests and calls would show what is in queries and arguments."""
+
 
 def main() -> int:
     """Run until stopped; returns the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for library in QUIET:
+        logging.getLogger(library).setLevel(logging.WARNING)
     try:
         settings, gateway = Settings(), GatewaySettings()
         if Face.API in settings.faces:

@@ -74,7 +74,8 @@ def create_app(faces: Collection[Face], url: str) -> OnePort:
         from mcp_server.http import create_app as create_mcp
         from mcp_server.settings import Settings as McpSettings
 
-        mcp = create_mcp(url, McpSettings().toolsets)
+        settings = McpSettings()
+        mcp = create_mcp(url, settings.toolsets, settings.state_key)
         parts[Face.MCP] = Part(mcp, mcp.router.lifespan_context)
     if Face.CONSOLE in faces:
         from ui.app import create_app as create_console

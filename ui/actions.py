@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -15,14 +15,22 @@ from client.sync import GatewayProblem
 from contracts.endpoints import Endpoint
 from contracts.operation import Operation
 from contracts.plans import Plan
+from contracts.problem import Problem
 from ui.problems import problem_box
 from ui.session import gateway
 
 Body = BaseModel | Mapping[str, Any] | None
 
 
-def act(form: str, endpoint: Endpoint[Operation], body: Body = None, **parameters: Any) -> Operation | None:
-    """Start or answer an operation; None where the gateway refused, which is shown.
+def act(
+    form: str,
+    endpoint: Endpoint[Operation],
+    body: Body = None,
+    *,
+    refused: Callable[[Problem], None] = problem_box,
+    **parameters: Any,
+) -> Operation | None:
+    """Start or answer an operation; None where the gateway refused, which ``refused`` shows.
 
     ``form``: what was clicked. Clicked twice with the same input, it is sent with the same Idempotency-Key; once it was
     accepted, the next click is a wish of its own.
@@ -31,18 +39,24 @@ def act(form: str, endpoint: Endpoint[Operation], body: Body = None, **parameter
     try:
         operation = gateway().call(endpoint, body, key=_key(salt, endpoint, body, parameters), **parameters)
     except GatewayProblem as error:
-        problem_box(error.problem)
+        refused(error.problem)
         return None
     del st.session_state[f"wish/{form}"]
     return operation
 
 
-def plan(endpoint: Endpoint[Operation], body: Body = None, **parameters: Any) -> Plan | None:
-    """What the start would do; None where the gateway refused, which is shown. Nothing is changed."""
+def plan(
+    endpoint: Endpoint[Operation],
+    body: Body = None,
+    *,
+    refused: Callable[[Problem], None] = problem_box,
+    **parameters: Any,
+) -> Plan | None:
+    """What the start would do; None where the gateway refused, which ``refused`` shows. Nothing is changed."""
     try:
         return gateway().call(endpoint.planned, body, validate_only=True, **parameters)
     except GatewayProblem as error:
-        problem_box(error.problem)
+        refused(error.problem)
         return None
 
 

@@ -8,7 +8,8 @@ import streamlit as st
 
 from ui.signin import ROUTES
 
-SCRIPT = Path(__file__).with_name("main.py")
+SCRIPT = Path(__file__).parent / "script" / "main.py"
+"""In a folder of its own: Streamlit takes ``pages`` beside a script for scripts, and runs them as such."""
 
 
 def create_app() -> st.App:

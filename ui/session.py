@@ -19,9 +19,14 @@ def _connections(url: str) -> httpx.Client:
     return connections(url, AGENT)
 
 
+def session_token() -> str | None:
+    """What the person at this browser is known by; None where nobody has signed in."""
+    return st.context.cookies.get(COOKIE)
+
+
 def gateway() -> Gateway:
     """The gateway as the person at this browser reaches it."""
-    return Gateway(_connections(settings().url), st.context.cookies.get(COOKIE))
+    return Gateway(_connections(settings().url), session_token())
 
 
 def signed_in() -> Caller:
@@ -30,6 +35,7 @@ def signed_in() -> Caller:
     try:
         return gateway().call(endpoints.GET_CALLER)
     except GatewayProblem as error:
+        from ui.links import plain_link, sign_in_url
         from ui.problems import problem_box
 
         if error.problem.status != 401:
@@ -39,7 +45,7 @@ def signed_in() -> Caller:
         else:
             st.title("InstantStart")
             st.write("You are not signed in, or your session has ended.")
-            st.link_button("Sign in", "/signin", type="primary")
+            plain_link("Sign in", sign_in_url())
             st.caption("`instantstart console` prints a link that signs you in.")
         st.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from html import escape
 
 import httpx
@@ -11,15 +12,14 @@ from starlette.routing import Route
 
 from client.aio import Gateway, GatewayProblem, connections
 from contracts import endpoints
-from contracts.access import Session
+from contracts.access import Session, SessionRequest
 from ui.session import AGENT, COOKIE
 from ui.settings import settings
 
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'",
-}
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; script-src 'nonce-{nonce}'"
+)
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign in · InstantStart</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>body{{font:16px/1.5 system-ui;margin:0;display:grid;place-items:center;min-height:100vh;background:#f6f8f8}}
@@ -28,22 +28,39 @@ label{{display:block;margin:.8rem 0 .3rem}}input{{width:100%;padding:.5rem;box-s
 button{{margin-top:1rem;padding:.5rem 1.2rem;font:inherit;background:#0f766e;color:#fff;border:0}}
 .problem{{background:#fdecec;border-left:4px solid #c62828;padding:.6rem .8rem}}
 code{{background:#eef2f2;padding:0 .3rem}}
-</style><main><h1>InstantStart</h1>{problem}<form method="post" action="/signin"><label for="token">Token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<button>Sign in</button></form><p>Or open the link that <code>instantstart console</code> prints.</p></main></html>"""
+</style><main><h1>InstantStart</h1>{problem}<form method="post" action="/signin">
+<input type="hidden" name="next" value="{next}">{fields}<button>Sign in</button></form>{more}</main></html>"""
+_TOKEN = """<label for="token">Token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>"""
+_LINK = "<p>Or open the link that <code>instantstart console</code> prints.</p>"
+_TICKET = """<input type="hidden" name="ticket" value="{ticket}">"""
+# What only previews a link must not use its ticket up: previews do not run scripts.
+_AT_ONCE = """<script nonce="{nonce}">document.forms[0].submit()</script>"""
 
 
 def _http() -> httpx.AsyncClient:
     return connections(settings().url, AGENT)
 
 
-def _page(problem: str | None = None, status: int = 200) -> Response:
+def _page(after: str, problem: str | None = None, status: int = 200) -> Response:
+    """The form that takes a token."""
     shown = f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else ""
-    return HTMLResponse(_PAGE.format(problem=shown), status, _HEADERS)
+    return _html(_PAGE.format(problem=shown, next=escape(after), fields=_TOKEN, more=_LINK), "none", status)
 
 
-def _enter(session: Session) -> Response:
-    answer = RedirectResponse("/", 303, _HEADERS)
+def _ticket_page(after: str, ticket: str) -> Response:
+    """The form that sends a ticket, by itself where scripts run."""
+    nonce = secrets.token_urlsafe(16)
+    fields, more = _TICKET.format(ticket=escape(ticket)), _AT_ONCE.format(nonce=nonce)
+    return _html(_PAGE.format(problem="", next=escape(after), fields=fields, more=more), nonce, 200)
+
+
+def _html(content: str, nonce: str, status: int) -> Response:
+    return HTMLResponse(content, status, {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce=nonce)})
+
+
+def _enter(session: Session, after: str) -> Response:
+    answer = RedirectResponse(after, 303, _HEADERS)
     # Lax: a link that was printed in a terminal or sent in a mail leads in.
     answer.set_cookie(
         COOKIE,
@@ -56,25 +73,33 @@ def _enter(session: Session) -> Response:
     return answer
 
 
+def _own(path: str | None) -> str:
+    """Where to go afterwards: a page of the console, never another site."""
+    return path if path and path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
+
+
+async def sign_in_page(request: Request) -> Response:
+    """The form; with ``?ticket=``, a session at once. ``?next=``: the page that was wanted."""
+    after = _own(request.query_params.get("next"))
+    ticket = request.query_params.get("ticket")
+    return _ticket_page(after, ticket) if ticket else _page(after)
+
+
 async def sign_in(request: Request) -> Response:
-    """The form; with ``?ticket=`` or a posted token, a session."""
-    token, body = None, None
-    if request.method == "POST":
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return _page("Sign in from this page itself.", 403)
-        async with request.form() as form:
-            token = str(form.get("token", "")).strip()
-        if not token:
-            return _page("Enter a token.", 422)
-    elif ticket := request.query_params.get("ticket"):
-        body = {"ticket": ticket}
-    else:
-        return _page()
+    """A session for the token or the ticket that was sent."""
+    async with request.form() as form:
+        token, ticket = (str(form.get(name, "")).strip() for name in ("token", "ticket"))
+        after = _own(str(form.get("next", "")))
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return _page(after, "Sign in from this page itself.", 403)
+    if not token and not ticket:
+        return _page(after, "Enter a token.", 422)
+    body = None if token else SessionRequest(ticket=ticket)
     async with _http() as http:
         try:
-            return _enter(await Gateway(http, token).call(endpoints.CREATE_SESSION, body))
+            return _enter(await Gateway(http, token or None).call(endpoints.CREATE_SESSION, body), after)
         except GatewayProblem as error:
-            return _page(f"{error.problem.detail}. {error.problem.remedy or ''}", error.problem.status)
+            return _page(after, f"{error.problem.detail}. {error.problem.remedy or ''}", error.problem.status)
 
 
 async def sign_out(request: Request) -> Response:
@@ -84,13 +109,14 @@ async def sign_out(request: Request) -> Response:
             await Gateway(http, request.cookies.get(COOKIE)).call(endpoints.END_SESSION)
         except GatewayProblem as error:
             if error.problem.status != 401:
-                return _page(f"You are still signed in: {error.problem.detail}.", error.problem.status)
+                return _page("/", f"You are still signed in: {error.problem.detail}.", error.problem.status)
     answer = RedirectResponse("/signin", 303, _HEADERS)
     answer.delete_cookie(COOKIE)
     return answer
 
 
 ROUTES = [
-    Route("/signin", sign_in, methods=["GET", "POST"]),
+    Route("/signin", sign_in_page, methods=["GET"]),
+    Route("/signin", sign_in, methods=["POST"]),
     Route("/signout", sign_out, methods=["GET"]),
 ]

@@ -52,15 +52,16 @@ def create(tag: str | None, file: TextIO | None, region: str | None, **choices: 
 
 
 @cluster.command("list")
+@click.option("--search", help="Only those with this in their tag or region.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many.")
 @output_option
-def list_(limit: int | None, output: str) -> None:
+def list_(search: str | None, limit: int | None, output: str) -> None:
     """List clusters."""
     from cli.gateway import connect
     from cli.output import age, columns, emit
 
     def table(items: list[dict[str, Any]]) -> list[str]:
-        headers = ("TAG", "REGION", "EKS", "HYPERPOD", "NODES", "CREATED BY", "AGE")
+        headers = ("TAG", "REGION", "EKS", "HYPERPOD", "NODES", "READY", "ACCELERATORS", "CREATED BY", "AGE")
         return columns(
             headers,
             (
@@ -70,6 +71,8 @@ def list_(limit: int | None, output: str) -> None:
                     item.get("eks_status"),
                     item.get("hyperpod_status"),
                     item.get("nodes", 0),
+                    item.get("nodes_ready", 0),
+                    item.get("accelerators", 0),
                     item["created_by"],
                     age(item["created_at"]),
                 )
@@ -77,7 +80,7 @@ def list_(limit: int | None, output: str) -> None:
             ),
         )
 
-    emit(output, connect().all("clusters", limit), table)
+    emit(output, connect().all("clusters", limit, search=search), table)
 
 
 @cluster.command("get")
@@ -110,6 +113,18 @@ def use(tag: str | None, no_cluster: bool, output: str) -> None:
     path = "/me/default-cluster"
     gateway = connect()
     emit(output, gateway.send("PUT", path, {"cluster": tag}) if tag else gateway.send("DELETE", path, None), lines)
+
+
+@cluster.command("usage")
+@click.argument("tag")
+@output_option
+def usage(tag: str, output: str) -> None:
+    """Show what the nodes of the cluster TAG offer, and what pods use of it and wait for."""
+    from cli.gateway import cluster_path, connect
+    from cli.node_lists import usage_lines
+    from cli.output import emit
+
+    emit(output, connect().get(cluster_path(tag, "usage")), lambda found: usage_lines(found["summary"]))
 
 
 @cluster.command("status")

@@ -108,6 +108,7 @@ def _start(
 
 
 def nodes_lines(page: dict[str, Any]) -> list[str]:
+    from cli.node_lists import usage_lines
     from cli.output import age, columns
 
     headers = (
@@ -141,19 +142,7 @@ def nodes_lines(page: dict[str, Any]) -> list[str]:
         )
         for each in page["nodes"]
     )
-    return [*columns(headers, rows), "", *summary_lines(page["summary"])]
-
-
-def summary_lines(summary: dict[str, Any]) -> list[str]:
-    """Totals of the whole cluster."""
-    lines = [
-        f"{summary['ready']} of {summary['nodes']} nodes Ready, {summary['unhealthy']} unhealthy, "
-        f"{summary['pods']} pods, {summary['pods_pending']} pending"
-    ]
-    for each in summary["resources"]:
-        pending = f", {each['pending']} more wanted by pending pods" if each["pending"] else ""
-        lines.append(f"{each['name']}: {each['used']} of {each['allocatable']} in use{pending}")
-    return lines
+    return [*columns(headers, rows), "", *usage_lines(page["summary"])]
 
 
 def node_lines(detail: dict[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, TextIO
 
 import click
 
+from cli.commands.storage import claim_options, put_claim
 from cli.options import Command, file_option, start_options
 from cli.spec import Body, group_options, network_options, put, put_group, put_network, read
 
@@ -72,27 +73,12 @@ def hyperpod(tag: str, file: TextIO | None, node_recovery: str | None, provision
 
 
 @stage.command("storage")
-@click.option("--claim", help="Name of the PersistentVolumeClaim.")
-@click.option("--namespace")
-@click.option("--bucket", help="An existing bucket.  [default: the cluster's own]")
-@click.option("--prefix", help="Mount only keys under this prefix; ends in /.")
-@click.option("--read-only", is_flag=True, default=None)
+@claim_options
 @stage_command
-def storage(
-    tag: str,
-    file: TextIO | None,
-    claim: str | None,
-    namespace: str | None,
-    bucket: str | None,
-    prefix: str | None,
-    read_only: bool | None,
-    **choices: Any,
-) -> int:
+def storage(tag: str, file: TextIO | None, **choices: Any) -> int:
     """An S3 bucket, mounted by pods through a claim."""
     body = read(file)
-    for name, value in (("claim", claim), ("namespace", namespace), ("bucket", bucket), ("prefix", prefix)):
-        put(body, name, value)
-    put(body, "read_only", read_only)
+    put_claim(body, choices)
     return start("storage", tag, body, **choices)
 
 

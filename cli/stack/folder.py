@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,16 @@ class DataFolder:
         pid = self.holder()
         links = read_json(self.status)
         return links if pid is not None and links is not None and links.get("pid") == pid else None
+
+    def mcp_state_key(self) -> str:
+        """The key that seals the rounds of questions of this folder's MCP server, which outlive the server. The first
+        call makes it."""
+        file = self.path / "mcp-state-key.json"
+        key = (read_json(file) or {}).get("key")
+        if not isinstance(key, str):
+            key = secrets.token_hex(32)
+            write_private(file, {"key": key})
+        return key
 
     def wipe(self) -> None:
         """Remove what the stack knows: Temporal's and the sandbox's state together, since one is about the other."""

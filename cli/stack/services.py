@@ -49,7 +49,7 @@ def services(settings: StackSettings) -> list[Service]:
         Service(
             name="gateway",
             argv=python("server"),
-            env=platform,
+            env=platform | {"INSTANTSTART_MCP_STATE_KEY": settings.folder.mcp_state_key()},
             ready=lambda: probe.answers(ports.gateway, READY),
         ),
     ]

@@ -12,6 +12,7 @@ import pytest
 from kubernetes import client
 from temporalio.exceptions import ApplicationError
 
+from activities.nodes import read
 from activities.registry import Activities
 from contracts.activity import Act
 from contracts.catalogue import DELETE_NODES as DELETE
@@ -209,6 +210,19 @@ def test_the_list_joins_both_sides_and_counts_what_is_used_and_wanted(cluster: C
         assert problem(caught).code == "not_found"
     finally:
         cluster.clear()
+
+
+def test_the_summary_alone_comes_without_nodes_and_from_the_list_that_was_just_read(
+    cluster: Cluster, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "KEEP_SECONDS", 3600.0)
+    page = cluster.read(size=2)
+    before = sandbox.mark()
+    alone = cluster.read(size=0)
+    assert (alone.nodes, alone.matching, alone.last) == ([], 5, None)
+    assert (alone.summary, alone.read_at) == (page.summary, page.read_at)
+    assert sandbox.call("GET", "ledger", since=before)["entries"] == []
+    assert cluster.read(size=1).read_at > page.read_at
 
 
 def test_the_plan_shows_who_lives_there_and_what_is_lost(cluster: Cluster) -> None:

@@ -140,8 +140,9 @@ async def temporal() -> AsyncIterator[Client]:
         yield client
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def worker(temporal: Client) -> AsyncIterator[Worker]:
+@asynccontextmanager
+async def running_worker(temporal: Client) -> AsyncIterator[Worker]:
+    """Workers that host the fake workflows."""
     async with (
         Worker(
             temporal,
@@ -163,6 +164,12 @@ async def worker(temporal: Client) -> AsyncIterator[Worker]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def worker(temporal: Client) -> AsyncIterator[Worker]:
+    async with running_worker(temporal) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def gateway(temporal: Client, worker: Worker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
     async with running_gateway(tmp_path_factory.mktemp("gateway"), temporal) as running:
         yield running
@@ -176,6 +183,25 @@ async def abandoned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[t
         running_gateway(tmp_path_factory.mktemp("abandoned"), client, update_timeout=0.5) as running,
     ):
         yield running, client
+
+
+async def start_cluster(
+    client: Client, tag: str, region: str = "us-west-2", summary: dict[str, Any] | None = None, **parts: Any
+) -> str:
+    """Start the entity of a cluster with these parts of its record, and of its summary; gives its tag."""
+    now = datetime.now(UTC)
+    about = {"tag": tag, "region": region, "created_by": "test", "created_at": now, "updated_at": now}
+    record = ClusterRecord.model_validate({**about, **parts})
+    eks_cluster = record.control_plane.name if record.control_plane else None
+    listed = ClusterSummary.model_validate({**about, "eks_cluster": eks_cluster, **(summary or {})})
+    await client.start_workflow(
+        "cluster",
+        record,
+        id=f"cluster/{tag}",
+        task_queue=queues.ENTITIES,
+        memo={"record": record, "summary": listed},
+    )
+    return tag
 
 
 @pytest.fixture
@@ -202,19 +228,6 @@ def make_cluster(temporal: Client, name: Name) -> MakeCluster:
     """Starts the entity of a cluster and gives its tag."""
 
     async def make(first: str = "known", region: str = "us-west-2", client: Client = temporal, **parts: Any) -> str:
-        tag, now = name(first), datetime.now(UTC)
-        about = {"tag": tag, "region": region, "created_by": "test", "created_at": now, "updated_at": now}
-        record = ClusterRecord.model_validate({**about, **parts})
-        summary = ClusterSummary.model_validate(
-            {**about, "eks_cluster": record.control_plane.name if record.control_plane else None}
-        )
-        await client.start_workflow(
-            "cluster",
-            record,
-            id=f"cluster/{tag}",
-            task_queue=queues.ENTITIES,
-            memo={"record": record, "summary": summary},
-        )
-        return tag
+        return await start_cluster(client, name(first), region, **parts)
 
     return make

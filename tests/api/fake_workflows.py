@@ -1,6 +1,8 @@
 """Small workflows under the real names, which speak the interface between gateway and workflows.
 
-What an operation does follows from its tag: ``ask-…`` asks for capacity, ``block-…`` blocks at its second stage,
+What an operation does follows from its tag: ``ask-…`` asks for capacity, so do ``choose-…`` (with choices), ``short-…``
+and ``drain-…`` for what they are called after, ``block-…`` and ``odd-…`` block at their second stage (an odd one may be
+skipped, and its problem is full of signs),
 ``beat-…`` runs an activity with live details, ``crash-…`` fails without an outcome, everything else runs until it is
 told to finish.
 """
@@ -8,7 +10,8 @@ told to finish.
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,28 +20,50 @@ from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 
 from contracts import visibility
+from contracts.capacity import CapacityAnswer
 from contracts.catalogue import AccessSpec, ControlPlaneSpec, VerificationSpec
 from contracts.cluster import ClusterRecord, ClusterSpec, ClusterView
 from contracts.corrections import apply_corrections
-from contracts.decision import Abort, Answer, Approval, Decision, Resolution, Supersede
-from contracts.instance_groups import ScaleInstanceGroupSpec
+from contracts.decision import COMBINATIONS, Abort, Answer, Approval, Decision, Resolution, Supersede
+from contracts.drain import DrainAnswer
+from contracts.features import FeatureChanges
+from contracts.instance_groups import ScaleInstanceGroupSpec, ShortfallAnswer
 from contracts.jobs import JobDetail, JobsRead, JobState, JobView, ListJobs, ReadJob
 from contracts.model import fingerprint
-from contracts.node_views import NodeKind, NodesRead, NodesSummary, NodeView, ReadNodes
-from contracts.operation import MEMO_LABEL, MEMO_PROGRESS, Label, Outcome, Phase, Progress, Stage, StageState, Start
-from contracts.options import LookUpOptions, Options
+from contracts.node_views import NodeKind, NodesRead, NodesSummary, NodeView, ReadNodes, ResourceTotal
+from contracts.operation import (
+    MEMO_LABEL,
+    MEMO_PROGRESS,
+    Label,
+    Outcome,
+    Phase,
+    Progress,
+    Said,
+    Stage,
+    StageState,
+    Start,
+)
 from contracts.plans import Action, MakePlan, PlanDraft, PlanFindings, PlannedChange
-from contracts.problem import FieldError, ProblemCode, field_errors, invalid, problem
-from contracts.storage import StorageSpec
+from contracts.problem import FieldError, Problem, ProblemCode, field_errors, invalid, problem
+from contracts.storage import (
+    Claim,
+    ContentsRead,
+    ListContents,
+    ListStorage,
+    ReadStorageDefaults,
+    StorageClaims,
+    StorageDefaults,
+    StorageSpec,
+    StoredObject,
+)
+from tests.api.fake_readings import READINGS, refuse
 
 OCCUPIED = "10.66.0.0/16"
 SLOW_TO_CHECK = "10.67.0.0/16"
 NODES: dict[str, int] = {}
 """How many nodes the clusters have: what plans rest on."""
-
-
-def refuse(code: ProblemCode, detail: str) -> ApplicationError:
-    return ApplicationError(detail, problem(code, detail).model_dump(mode="json"), type=code.value)
+NODE_READINGS: Counter[str] = Counter()
+"""How often the nodes of which cluster were read."""
 
 
 @activity.defn(name="hyperpod.wait_for_nodes")
@@ -46,6 +71,58 @@ async def wait_for_nodes(limit: int) -> None:
     for n in range(1, limit):
         activity.heartbeat({"detail": f"{n} of {limit} nodes are Ready"})
         await asyncio.sleep(0.2)
+
+
+ODD = problem(
+    ProblemCode.CONFLICT,
+    "<b>taken</b> by *someone* | $x$ :red[else]",
+    field="/network/vpc_cidr",
+    remedy="Choose another block.",
+)
+
+
+def question(first: str, now: datetime) -> Decision:
+    """What operations ask: ``ask`` without any choices, the others as the real ones do."""
+    match first:
+        case "choose":
+            zones = ["us-west-2a", "us-west-2b", "us-west-2z"]
+            on_demand = {"kind": "on-demand"}
+            return Decision(
+                id="capacity",
+                question="Which capacity?",
+                answer_schema=CapacityAnswer.model_json_schema(),
+                options={
+                    "instance_type": ["ml.g5.8xlarge", "ml.g6.8xlarge"],
+                    "availability_zone": [*zones],
+                    COMBINATIONS: [{"instance_type": "ml.g5.8xlarge", "availability_zone": zones[0]}],
+                    "capacity": [on_demand, {"kind": "spot"}],
+                },
+                default={
+                    "instance_type": "ml.g5.8xlarge",
+                    "count": 1,
+                    "availability_zone": zones[0],
+                    "capacity": on_demand,
+                },
+                asked_at=now,
+            )
+        case "short":
+            return Decision(
+                id="nodes",
+                question="Two of four instances came. What now?",
+                answer_schema=ShortfallAnswer.model_json_schema(),
+                options={"remedy": [{"kind": "wait"}, {"kind": "fewer", "count": 2}, {"kind": "abort"}]},
+                asked_at=now,
+            )
+        case "drain":
+            return Decision(
+                id="drain",
+                question="Three pods do not leave. What now?",
+                answer_schema=DrainAnswer.model_json_schema(),
+                options={"choice": ["wait", "go-on", "stop"]},
+                asked_at=now,
+            )
+        case _:
+            return Decision(id="capacity", question="Which?", answer_schema={"type": "object"}, asked_at=now)
 
 
 class Engine:
@@ -60,6 +137,7 @@ class Engine:
         self.approval: Approval | None = None
         self.aborted: Abort | None = None
         self.finished = False
+        self.answers: list[Said] = []
         self.plan_hash = ""
         self.spec: dict[str, Any] = {}
 
@@ -73,7 +151,8 @@ class Engine:
             decision=self.decision,
             plan_hash=self.plan_hash,
             problem=next((s.problem for s in self.stages.values() if s.state is StageState.BLOCKED), None),
-            result={"cluster": "made"} if self.phase is Phase.SUCCEEDED else None,
+            result=self.result() if self.phase is Phase.SUCCEEDED else None,
+            answers=self.answers,
             updated_at=workflow.now(),
         )
         workflow.upsert_memo({MEMO_PROGRESS: progress})
@@ -84,6 +163,12 @@ class Engine:
             ]
         )
 
+    def result(self) -> dict[str, Any]:
+        return {"cluster": "made", **({"answer": self.answer.answer, "by": self.answer.by} if self.answer else {})}
+
+    def hear(self, action: Any, by: str, stage: str | None, detail: str | None) -> None:
+        self.answers.append(Said(action=action, by=by, at=workflow.now(), stage=stage, detail=detail))
+
     def stage(self, name: str, **changes: Any) -> None:
         self.stages[name] = self.stages[name].model_copy(update=changes)
 
@@ -93,26 +178,28 @@ class Engine:
 
     async def go(self, start: Start[Any]) -> Outcome:
         self.plan_hash = fingerprint(start.spec)
-        spec = start.spec.model_dump(mode="json")
+        spec = self.spec = start.spec.model_dump(mode="json")
         if start.needs_approval:
             self.phase = Phase.WAITING_FOR_APPROVAL
             self.emit()
             if not await self.until(lambda: self.approval) or not self.approval or not self.approval.approved:
                 return self.end(Phase.ABORTED)
         self.phase = Phase.RUNNING
-        self.stage("network", state=StageState.DONE, attempt=1)
-        self.stage("nodes", state=StageState.RUNNING, attempt=1)
+        now = workflow.now()
+        self.stage("network", state=StageState.DONE, attempt=1, started_at=now, finished_at=now)
+        self.stage("nodes", state=StageState.RUNNING, attempt=1, started_at=now)
         self.emit()
         match start.cluster.partition("-")[0]:
-            case "ask":
+            case "ask" | "choose" | "short" | "drain" as first:
                 self.phase = Phase.WAITING_FOR_DECISION
-                self.decision = Decision(
-                    id="capacity", question="Which?", answer_schema={"type": "object"}, asked_at=workflow.now()
-                )
+                self.decision = question(first, workflow.now())
                 self.emit()
                 await self.until(lambda: self.answer)
             case "block":
-                await self.block(spec)
+                await self.block(spec, problem(ProblemCode.CAPACITY, "no capacity"))
+            case "odd":
+                self.stage("nodes", skippable=True)
+                await self.block(spec, ODD)
             case "beat":
                 await workflow.execute_activity(
                     wait_for_nodes,
@@ -130,13 +217,12 @@ class Engine:
         if self.aborted:
             return self.end(Phase.ABORTED)
         self.decision = None
-        self.stage("nodes", state=StageState.DONE)
+        self.stage("nodes", state=StageState.DONE, finished_at=workflow.now())
         return self.end(Phase.SUCCEEDED)
 
-    async def block(self, spec: dict[str, Any]) -> None:
+    async def block(self, spec: dict[str, Any], failed: Problem) -> None:
         self.spec = spec
         for attempt in range(1, 100):
-            failed = problem(ProblemCode.CAPACITY, "no capacity")
             self.stage("nodes", state=StageState.BLOCKED, attempt=attempt, problem=failed)
             self.phase, self.resolution = Phase.BLOCKED, None
             self.detail = f"asked for {spec.get('kubernetes_version')}"
@@ -156,6 +242,7 @@ class Engine:
     @workflow.update
     def decide(self, answer: Answer) -> None:
         self.answer = answer
+        self.hear("decide", answer.by, answer.decision, str(answer.answer))
 
     @decide.validator
     def _decide(self, answer: Answer) -> None:
@@ -168,6 +255,7 @@ class Engine:
     @workflow.update
     def resolve(self, resolution: Resolution) -> None:
         self.resolution = resolution
+        self.hear(resolution.action, resolution.by, resolution.stage, None)
 
     @resolve.validator
     def _resolve(self, resolution: Resolution) -> None:
@@ -181,15 +269,21 @@ class Engine:
     def abort(self, abort: Abort) -> None:
         self.aborted = abort
         self.detail = f"aborted by {abort.by}"
+        self.hear("abort", abort.by, None, abort.reason)
 
     @workflow.update
     def approve(self, approval: Approval) -> None:
         self.approval = approval
+        self.hear("approve" if approval.approved else "reject", approval.by, None, approval.reason)
 
     @approve.validator
     def _approve(self, approval: Approval) -> None:
         if approval.reason == "refuse me":
             raise refuse(ProblemCode.CONFLICT, "the workflow refuses")
+
+    @workflow.query(name="spec")
+    def query_spec(self) -> dict[str, Any]:
+        return self.spec
 
     @workflow.signal
     def nudge(self, detail: str) -> None:
@@ -251,22 +345,6 @@ class Cluster:
         return ClusterView(record=self.record.model_copy(update={"kubernetes_version": "1.34"}))
 
 
-@workflow.defn(name="look-up-options")
-class LookUp:
-    @workflow.run
-    async def run(self, asked: LookUpOptions) -> Options:
-        if asked.instance_types == ["ml.denied.xlarge"]:
-            raise refuse(ProblemCode.DENIED, "not authorised for servicequotas:ListServiceQuotas")
-        return Options(
-            region=asked.region,
-            zones=[],
-            instance_types=[],
-            training_plans=[],
-            kubernetes_versions=["1.34"],
-            looked_up_at=datetime.now(UTC),
-        )
-
-
 @workflow.defn(name="make-plan")
 class MakePlanOf:
     """What the account says: one block is occupied, one is slow to check; how many nodes there are is a fact; of
@@ -302,10 +380,13 @@ class ScaleInstanceGroup(Engine):
 
 @workflow.defn(name="read-nodes")
 class ReadNodesOf:
-    """Five nodes, n-1 to n-5, the third of which is sick."""
+    """Five nodes, n-1 to n-5, the third of which is sick. Those of clusters called ``mute-…`` do not answer."""
 
     @workflow.run
     async def run(self, asked: ReadNodes) -> NodesRead:
+        NODE_READINGS[asked.cluster] += 1
+        if asked.cluster.startswith("mute-"):
+            raise refuse(ProblemCode.UNAVAILABLE, "Kubernetes does not answer")
         every = [
             NodeView(name=f"n-{number}", kind=NodeKind.HYPERPOD, group="workers", healthy=number != 3)
             for number in range(1, 6)
@@ -317,9 +398,15 @@ class ReadNodesOf:
         page = rest[: asked.size]
         return NodesRead(
             nodes=page,
-            summary=NodesSummary(nodes=len(every)),
+            summary=NodesSummary(
+                nodes=len(every),
+                ready=4,
+                unhealthy=1,
+                pods=9,
+                resources=[ResourceTotal(name="nvidia.com/gpu", capacity=40, allocatable=32, used=24, pending=16)],
+            ),
             matching=len(found),
-            last=page[-1].name if len(rest) > len(page) else None,
+            last=page[-1].name if page and len(rest) > len(page) else None,
             read_at=workflow.now(),
         )
 
@@ -358,7 +445,66 @@ class ReadJobOf:
         return JobDetail(job=job, read_at=workflow.now())
 
 
+CLAIM = Claim(claim="s3-claim", namespace="ml", volume="v", bucket="b", prefix="own/", phase="Bound", managed=False)
+ODD_KEYS = ["..", "a b+%2F", "tab\t\x01", "\U0001f600", "é"]
+
+
+@workflow.defn(name="update-features")
+class UpdateFeatures(Engine):
+    @workflow.run
+    async def run(self, start: Start[FeatureChanges]) -> Outcome:
+        return await self.go(start)
+
+
+@workflow.defn(name="list-storage")
+class ListStorageOf:
+    @workflow.run
+    async def run(self, asked: ListStorage) -> StorageClaims:
+        return StorageClaims(claims=[CLAIM])
+
+
+@workflow.defn(name="read-storage-defaults")
+class ReadStorageDefaultsOf:
+    """What it was asked with."""
+
+    @workflow.run
+    async def run(self, asked: ReadStorageDefaults) -> StorageDefaults:
+        return StorageDefaults(
+            claim=StorageSpec().claim,
+            namespace=StorageSpec().namespace,
+            bucket=asked.bucket or "derived",
+            region=asked.scope.region,
+            bucket_exists=asked.bucket is not None,
+            claim_exists=asked.eks_cluster is not None,
+        )
+
+
+@workflow.defn(name="list-storage-contents")
+class ListStorageContentsOf:
+    """The odd keys, each below the prefix that was asked for; the position is one that S3 might give."""
+
+    @workflow.run
+    async def run(self, asked: ListContents) -> ContentsRead:
+        if (asked.namespace, asked.claim) != (CLAIM.namespace, CLAIM.claim):
+            raise refuse(ProblemCode.NOT_FOUND, f"There is no S3 claim {asked.claim}; there are: ml/s3-claim")
+        begin = int(asked.after.removeprefix("position/+=")) if asked.after is not None else 0
+        end = begin + asked.size
+        return ContentsRead(
+            claim=CLAIM,
+            objects=[
+                StoredObject(key=asked.prefix + key, size=5, modified=workflow.now()) for key in ODD_KEYS[begin:end]
+            ],
+            common_prefixes=[f"{asked.prefix}deep/"] if begin == 0 else [],
+            last=f"position/+={end}" if end < len(ODD_KEYS) else None,
+        )
+
+
 WORKFLOWS: list[Any] = [
+    *READINGS,
+    UpdateFeatures,
+    ListStorageOf,
+    ReadStorageDefaultsOf,
+    ListStorageContentsOf,
     ListJobsOf,
     ReadJobOf,
     ReadNodesOf,
@@ -368,7 +514,6 @@ WORKFLOWS: list[Any] = [
     CreateStorage,
     VerifyCluster,
     Cluster,
-    LookUp,
     MakePlanOf,
     ScaleInstanceGroup,
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from contracts.cluster import ClusterSummary
 from tests.cli import fake_gateway as fake
 from tests.cli.conftest import Ran
 from tests.cli.fake_gateway import Gateway
@@ -158,6 +159,28 @@ def test_formats(gateway: Gateway, cli: Cli) -> None:
     assert json.loads(in_json.out) == yaml.safe_load(in_yaml.out)
     assert json.loads(in_json.out)[0]["tag"] == "demo"
     assert {table.err, in_json.err, in_yaml.err} == {""}
+
+
+def test_clusters_are_listed_with_their_nodes_and_accelerators(gateway: Gateway, cli: Cli) -> None:
+    known = ClusterSummary(
+        tag="fleet-1",
+        region="us-west-2",
+        nodes=4,
+        nodes_ready=3,
+        accelerators=32,
+        created_by="me",
+        created_at=fake.NOW,
+        updated_at=fake.NOW,
+    )
+    older = known.model_dump(mode="json", exclude={"nodes_ready", "accelerators"}) | {"tag": "fleet-2"}
+    body = {"clusters": [known.model_dump(mode="json"), older]}
+    gateway.answers["GET", "/api/v1/clusters"] = (200, body)
+    header, first, second = cli("cluster", "list", "--search", "fleet").out.splitlines()
+    (asked,) = gateway.requests("GET", "/clusters")
+    assert asked.query == {"search": "fleet", "page_size": "200"}
+    assert header.split()[4:7] == ["NODES", "READY", "ACCELERATORS"]
+    assert first.split()[4:7] == ["4", "3", "32"]
+    assert second.split()[4:7] == ["4", "0", "0"]
 
 
 def test_a_cluster_is_shown_with_its_nodes_and_storage(gateway: Gateway, cli: Cli) -> None:

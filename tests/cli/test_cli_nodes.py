@@ -46,6 +46,16 @@ def test_nodes_are_listed_with_what_is_used_and_what_is_wrong(gateway: Gateway, 
     assert "nvidia.com/gpu: 3 of 16 in use, 64 more wanted by pending pods" in ran.out
 
 
+def test_usage_is_shown_in_numbers_of_the_whole_cluster(gateway: Gateway, cli: Cli) -> None:
+    usage = {name: value for name, value in page().items() if name in ("summary", "read_at")}
+    gateway.answers["GET", "/api/v1/clusters/demo/usage"] = (200, usage)
+    assert cli("cluster", "usage", "demo").out.splitlines() == [
+        "1 of 2 nodes Ready, 1 unhealthy, 9 pods, 8 pending",
+        "nvidia.com/gpu: 3 of 16 in use, 64 more wanted by pending pods",
+    ]
+    assert json.loads(cli("cluster", "usage", "demo", "-o", "json").out) == usage
+
+
 def test_a_node_is_shown_with_its_pods(gateway: Gateway, cli: Cli) -> None:
     pod = PodOnNode(namespace="ml", name="llama-0", owner_kind="Job", owner="llama", phase="Running", accelerators=8)
     detail = {"node": view("hyperpod-i-1"), "pods": [pod.model_dump(mode="json")]}

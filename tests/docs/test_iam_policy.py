@@ -52,6 +52,7 @@ ACTIONS = {
     "s3:HeadObject": "s3:GetObject",
     "s3:ListMultipartUploads": "s3:ListBucketMultipartUploads",
     "s3:ListObjectVersions": "s3:ListBucketVersions",
+    "s3:ListObjectsV2": "s3:ListBucket",
     "s3:PutBucketEncryption": "s3:PutEncryptionConfiguration",
     "s3:PutPublicAccessBlock": "s3:PutBucketPublicAccessBlock",
 }

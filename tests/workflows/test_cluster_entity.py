@@ -94,7 +94,7 @@ async def test_the_record_says_what_was_verified_and_the_history_who_did_what(cl
     assert not found.holding
     description = await client.get_workflow_handle(cluster_id(tag)).describe()
     summary = ClusterSummary.model_validate((await description.memo())[MEMO_SUMMARY])
-    assert summary.nodes == 1
+    assert (summary.nodes, summary.nodes_ready, summary.accelerators) == (1, 1, record.nodes[0].accelerators)
 
 
 async def test_a_second_operation_queues_behind_the_first_says_so_and_goes_on_by_itself(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from ui.pages import overview
+from ui.pages import capacity, cluster, create, features, import_cluster, nodes, operation, operations, overview
 
 
 def navigation() -> dict[str, list[StreamlitPage]]:
@@ -13,5 +13,17 @@ def navigation() -> dict[str, list[StreamlitPage]]:
     return {
         "": [
             st.Page(overview.page, title="Overview", url_path="overview", icon=":material/dashboard:", default=True),
+            st.Page(operations.page, title="Operations", url_path="operations", icon=":material/history:"),
+            st.Page(operation.page, title="Operation", url_path="operation", visibility="hidden"),
+        ],
+        "Cluster": [
+            st.Page(cluster.page, title="Cluster", url_path="cluster", icon=":material/hub:"),
+            st.Page(capacity.page, title="Capacity", url_path="capacity", icon=":material/memory:"),
+            st.Page(features.page, title="Features", url_path="features", icon=":material/toggle_on:"),
+            st.Page(nodes.page, title="Nodes", url_path="nodes", icon=":material/dns:"),
+        ],
+        "New": [
+            st.Page(create.page, title="Create a cluster", url_path="create", icon=":material/add_circle:"),
+            st.Page(import_cluster.page, title="Import a cluster", url_path="import", icon=":material/download:"),
         ],
     }

@@ -13,6 +13,7 @@ decisions, and what all faces show. A finished stage is never done again.
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -57,6 +58,10 @@ class _Question:
     parse: Callable[[dict[str, Any]], Any]
     answered: bool = False
     value: Any = None
+
+
+def _in_words(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False)
 
 
 class Operation(Generic[Spec]):
@@ -231,6 +236,7 @@ class Operation(Generic[Spec]):
             )
         except TimeoutError:
             asked.value = parse(default)
+            self.progress.heard("decide", "nobody", stage, f"the default: {_in_words(default)}")
         self._questions.pop(stage, None)
         self.progress.ask(next((other.decision for other in self._questions.values()), None))
         self.check_aborted()
@@ -361,6 +367,7 @@ class Operation(Generic[Spec]):
         """Answer the open question."""
         asked = self._questions[answer.decision]
         asked.value, asked.answered = asked.parse(dict(answer.answer)), True
+        self.progress.heard("decide", answer.by, answer.decision, _in_words(answer.answer))
 
     @decide.validator
     def _validate_decide(self, answer: Answer) -> None:
@@ -382,6 +389,8 @@ class Operation(Generic[Spec]):
     def resolve(self, resolution: Resolution) -> None:
         """Retry or skip a blocked stage."""
         self._resolutions[resolution.stage] = resolution
+        corrected = f"with {_in_words(resolution.corrections)}" if resolution.corrections else None
+        self.progress.heard(resolution.action, resolution.by, resolution.stage, corrected)
 
     @resolve.validator
     def _validate_resolve(self, resolution: Resolution) -> None:
@@ -445,6 +454,7 @@ class Operation(Generic[Spec]):
         if (stage := self.progress.current) is not None:
             self.progress.change(stage.name, detail=f"asked anew by {wish.by}: {self.describe_change(before)}")
         self.asked_anew.append(f"{wish.by}: {self.describe_change(before)}")
+        self.progress.heard("supersede", wish.by, None, self.describe_change(before))
         self.progress.touch()
         self.progress.flush()
 
@@ -472,6 +482,7 @@ class Operation(Generic[Spec]):
     def abort(self, abort: Abort) -> None:
         """End the operation. What exists stays in place."""
         self._abort = abort
+        self.progress.heard("abort", abort.by, None, abort.reason)
 
     @abort.validator
     def _validate_abort(self, abort: Abort) -> None:
@@ -482,6 +493,7 @@ class Operation(Generic[Spec]):
     def approve(self, approval: Approval) -> None:
         """A person's word on the plan."""
         self._approval = approval
+        self.progress.heard("approve" if approval.approved else "reject", approval.by, None, approval.reason)
 
     @approve.validator
     def _validate_approve(self, approval: Approval) -> None:

@@ -6,14 +6,14 @@ All three are written once for each transition, so that lists and pages need no 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 from contracts import visibility
 from contracts.decision import Decision
-from contracts.operation import MEMO_PROGRESS, Phase, Progress, Stage, StageState
+from contracts.operation import MEMO_PROGRESS, Phase, Progress, Said, Stage, StageState
 from contracts.problem import Problem
 
 _PHASE = SearchAttributeKey.for_keyword(visibility.PHASE)
@@ -31,6 +31,11 @@ _MARKS = {
 }
 
 
+MOST_ANSWERS = 30
+"""So many of what was said are kept: a memo is not for more."""
+LONGEST_ANSWER = 300
+
+
 class ProgressKeeper:
     """The one place that knows where an operation is."""
 
@@ -39,6 +44,7 @@ class ProgressKeeper:
         self.decision: Decision | None = None
         self.plan_hash = plan_hash
         self.result: dict[str, Any] | None = None
+        self.answers: list[Said] = []
         self._phase = Phase.RUNNING
         self._detail: str | None = None
         self._problem: Problem | None = None
@@ -57,6 +63,19 @@ class ProgressKeeper:
     def enter(self, phase: Phase, detail: str | None = None, problem: Problem | None = None) -> None:
         """Enter a phase that is not a matter of stages: queued, awaiting approval, ended."""
         self._phase, self._detail, self._problem, self._dirty = phase, detail, problem, True
+
+    def heard(
+        self,
+        action: Literal["approve", "reject", "decide", "retry", "skip", "abort", "supersede"],
+        by: str,
+        stage: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Keep who answered what. It is written with what follows from it, not on its own."""
+        said = Said(
+            action=action, by=by, at=workflow.now(), stage=stage, detail=(detail or "")[:LONGEST_ANSWER] or None
+        )
+        self.answers = [*self.answers, said][-MOST_ANSWERS:]
 
     def touch(self) -> None:
         """Say that something outside the stages has changed, such as the plan's hash."""
@@ -104,6 +123,7 @@ class ProgressKeeper:
             decision=self.decision,
             problem=self.problem,
             result=self.result,
+            answers=self.answers,
             plan_hash=self.plan_hash,
             updated_at=workflow.now(),
         )

@@ -118,6 +118,19 @@ def test_a_sweep_by_tag_finds_what_the_services_hold(api: Api, network: Network,
         assert len(matched[kind]) == 1
 
 
+def test_a_list_of_objects_does_not_go_on_from_a_token_that_nobody_gave(api: Api) -> None:
+    s3 = api.client("s3")
+    s3.create_bucket(Bucket="listed", CreateBucketConfiguration={"LocationConstraint": REGION})
+    for number in range(3):
+        s3.put_object(Bucket="listed", Key=f"{number}")
+    first = s3.list_objects_v2(Bucket="listed", MaxKeys=2)
+    rest = s3.list_objects_v2(Bucket="listed", ContinuationToken=first["NextContinuationToken"])
+    assert [each["Key"] for each in first["Contents"] + rest["Contents"]] == ["0", "1", "2"]
+    with pytest.raises(ClientError) as caught:
+        s3.list_objects_v2(Bucket="listed", ContinuationToken="made up")
+    assert code(caught) == "InvalidArgument"
+
+
 def test_prometheus_workspaces_take_their_time(api: Api) -> None:
     amp = api.client("amp")
     made = amp.create_workspace(alias="demo", clientToken="t", tags={"a": "b"})

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from ui import session
+from ui.links import plain_link
 from ui.pages import navigation
 
-st.set_page_config(page_title="InstantStart", page_icon=":material/hub:", layout="wide")
+# Of its own: an icon by name is fetched from elsewhere, and the console works without the internet.
+ICON = str(Path(__file__).parent.parent / "icon.svg")
+
+st.set_page_config(page_title="InstantStart", page_icon=ICON, layout="wide")
 
 caller = session.signed_in()
 chosen = st.navigation(navigation(), position="sidebar")
 with st.sidebar:
     st.caption(f"{caller.name} · {caller.role}")
-    st.link_button("Sign out", "/signout", icon=":material/logout:")
+    plain_link("Sign out", "/signout")
 chosen.run()

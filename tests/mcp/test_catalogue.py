@@ -1,0 +1,163 @@
+"""The tools as a whole: which there are, in which order, and that what they say of themselves is so."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import get_type_hints
+
+import pytest
+
+from contracts.catalogue import KINDS
+from contracts.endpoints import ENDPOINTS
+from contracts.feature_catalogue import DEFINITIONS
+from contracts.features import FeatureChanges
+from mcp_server.server import MODULES, definitions
+from mcp_server.toolbox import Definition
+from mcp_server.toolsets import Toolset
+from tests.mcp.conftest import Connect, refused
+
+WITHOUT_A_TOOL = {
+    "create_token": "the answer is a secret, which would go through the agent's conversation",
+    "create_session": "the answer is a secret; agents send their token with every call",
+    "create_ticket": "the answer is a secret, for a sign-in link of a person",
+    "end_session": "it ends the session that a request shows; agents show a token",
+}
+"""Routes that no tool calls, with the reason."""
+
+ORIGINAL = [
+    "wait_seconds",
+    "cluster_get_status",
+    "cluster_create_eks",
+    "cluster_create_eks_with_cidr",
+    "cluster_list_all",
+    "cluster_get_instance_groups",
+    "cluster_switch",
+    "cluster_nodegroup_scale",
+    "cluster_nodegroup_delete",
+    "cluster_get_eks_creation_status",
+    "cluster_configure_dependencies",
+    "cluster_get_dependency_status",
+    "hyperpod_create",
+    "hyperpod_get_creation_status",
+    "cluster_get_available_instances",
+    "cluster_get_availability_zones",
+    "karpenter_install",
+    "karpenter_get_status",
+    "hyperpod_get_advanced_features",
+    "hyperpod_update_advanced_features",
+    "s3_storage_get_defaults",
+    "s3_storage_create",
+    "s3_storage_list_contents",
+    "job_get_status",
+    "job_list_all",
+    "hyperpod_node_reboot",
+    "hyperpod_node_replace",
+    "hyperpod_node_delete",
+    "hyperpod_add_instance_group",
+    "hyperpod_scale_instance_group",
+    "hyperpod_delete_instance_group",
+    "hyperpod_update_software",
+]
+"""Tools of the original that prompts and skills of its users name."""
+
+ONLY_MAKES = {"karpenter_install"}
+"""Tools of a kind of operation that may destroy, which use it to make things only."""
+
+EVERY = definitions()
+
+
+def _default() -> list[Definition]:
+    return definitions([Toolset.DEFAULT])
+
+
+def test_every_route_is_called_by_a_tool_or_exempt_for_a_reason() -> None:
+    called = {endpoint.name for each in EVERY for endpoint in each.endpoints}
+    assert ENDPOINTS.keys() - called == WITHOUT_A_TOOL.keys()
+
+
+def test_the_originals_tools_are_among_the_default_ones_but_for_networks_of_ones_own() -> None:
+    assert set(ORIGINAL) - {each.name for each in _default()} == {"cluster_create_eks_with_cidr"}
+    assert set(ORIGINAL) <= {each.name for each in EVERY}
+
+
+def test_clients_that_drop_tools_beyond_forty_drop_none_of_the_default_ones() -> None:
+    assert len(_default()) <= 40
+
+
+def test_names_are_short_plain_and_unique() -> None:
+    names = [each.name for each in EVERY]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_]{1,39}", name)] == []
+
+
+def test_every_toolset_but_the_default_one_adds_tools_of_its_own() -> None:
+    for toolset in Toolset:
+        assert definitions([toolset]), toolset
+        assert definitions([Toolset.DEFAULT, toolset])[0] == EVERY[0]
+
+
+async def test_the_tools_come_in_the_order_of_the_modules_however_toolsets_are_named(connect: Connect) -> None:
+    async with connect(toolsets=list(Toolset)) as one, connect(toolsets=list(reversed(Toolset))) as other:
+        first = [tool.name for tool in (await one.list_tools()).tools]
+        second = [tool.name for tool in (await other.list_tools()).tools]
+    assert first == second == [each.name for module in MODULES for each in module.tools.definitions]
+
+
+@pytest.mark.parametrize("each", EVERY, ids=lambda each: each.name)
+def test_annotations_follow_from_the_routes(each: Definition) -> None:
+    hints = each.tool().annotations
+    assert hints is not None
+    assert hints.read_only_hint is all(endpoint.reads for endpoint in each.endpoints)
+    kinds = [KINDS.get(endpoint.name.replace("_", "-")) for endpoint in each.endpoints if endpoint.starts]
+    if kinds and each.name not in ONLY_MAKES:
+        assert hints.destructive_hint is any(kind is not None and kind.destroys for kind in kinds)
+    if hints.read_only_hint:
+        assert hints.destructive_hint is False
+
+
+@pytest.mark.parametrize("each", EVERY, ids=lambda each: each.name)
+def test_every_tool_describes_itself_its_arguments_and_its_answer(each: Definition) -> None:
+    tool = each.tool()
+    description = inspect.cleandoc(tool.description)
+    assert len(description.split("\n\n")) >= 2 or len(description) > 120, "what it does, and when to use it"
+    assert [name for name, rule in tool.parameters["properties"].items() if "description" not in rule] == []
+    assert tool.output_schema is not None
+    assert tool.output_schema["type"] == "object"
+    assert tool.parameters["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("each", EVERY, ids=lambda each: each.name)
+def test_descriptions_name_only_tools_that_there_are(each: Definition) -> None:
+    known = {tool.name for tool in EVERY}
+    families = "|".join(sorted({name.split("_")[0] for name in known}))
+    words = re.findall(rf"\b(?:{families})_\w+", inspect.cleandoc(each.tool().description))
+    arguments = each.tool().parameters["properties"].keys()
+    assert set(words) - known - arguments - {"waiting_for_nodes"} == set()
+
+
+def test_features_have_an_argument_each() -> None:
+    features = next(each for each in EVERY if each.name == "hyperpod_update_advanced_features")
+    assert features.tool().parameters["properties"].keys() - {"cluster", "plan"} == FeatureChanges.model_fields.keys()
+    assert {feature.value for feature in DEFINITIONS} <= FeatureChanges.model_fields.keys()
+
+
+def test_no_tool_carries_a_secret() -> None:
+    for each in EVERY:
+        told = str(get_type_hints(each.function)["return"])
+        assert not re.search(r"CreatedToken|Session|Ticket", told), each.name
+
+
+async def test_an_argument_that_a_tool_does_not_have_is_refused_with_those_that_it_has(connect: Connect) -> None:
+    async with connect() as client:
+        told = await refused(client, "cluster_get_status", colour="red")
+    assert told["problem"]["field"] == "/colour"
+    assert "cluster" in told["problem"]["remedy"]
+    assert told["next"]["tool"] == "cluster_get_status"
+
+
+async def test_an_argument_under_two_names_with_two_values_is_refused(connect: Connect) -> None:
+    async with connect() as client:
+        told = await refused(client, "cluster_get_status", cluster="one", clusterTag="two")
+    assert told["problem"]["code"] == "invalid"
+    assert told["problem"]["field"] == "/clusterTag"

@@ -1,0 +1,117 @@
+"""Which cluster a page is about: the one that the address names, else the caller's default, else one to choose."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from contracts import endpoints
+from contracts.access import Caller
+from contracts.cluster import ClusterSummary
+from ui.links import page_link, parameter
+from ui.problems import problems_shown
+from ui.session import gateway
+from ui.times import ago
+
+PARAMETER = "cluster"
+_AT_ONCE = 200
+_LISTED = 50
+
+
+def chosen_cluster(caller: Caller) -> str:
+    """The cluster's tag, which the address names from now on. Draws what changes the choice; ends the run with a list
+    to choose from where nothing says which cluster is meant."""
+    tag = parameter(PARAMETER) or caller.default_cluster
+    if tag is None:
+        _to_choose_from()
+        st.stop()
+    if st.query_params.get(PARAMETER) != tag:
+        st.query_params[PARAMETER] = tag
+    _another(tag, caller)
+    return tag
+
+
+def _another(tag: str, caller: Caller) -> None:
+    """What else could be chosen, and whether this is what the caller's faces begin with."""
+    known = _clusters()
+    tags = list(dict.fromkeys([tag, *(each.tag for each in known)]))
+    key = f"cluster-picker/{tag}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.selectbox(
+            "Cluster",
+            sorted(tags),
+            index=sorted(tags).index(tag),
+            key=key,
+            on_change=lambda: _choose(st.session_state[key]),
+            accept_new_options=len(known) >= _AT_ONCE,
+            width=320,
+            label_visibility="collapsed",
+        )
+        if caller.default_cluster == tag:
+            st.button(
+                "Default",
+                icon=":material/keep:",
+                help="Your pages begin with this cluster. Click to begin with none.",
+                key="cluster-picker/no-default",
+                on_click=_forget_default,
+                type="tertiary",
+            )
+        else:
+            st.button(
+                "Make default",
+                icon=":material/keep_off:",
+                help="Your pages, and your agents, begin with this cluster.",
+                key="cluster-picker/default",
+                on_click=_make_default,
+                args=(tag,),
+                type="tertiary",
+            )
+
+
+def _choose(tag: str) -> None:
+    st.query_params[PARAMETER] = tag
+
+
+def _make_default(tag: str) -> None:
+    with problems_shown():
+        gateway().call(endpoints.SET_DEFAULT_CLUSTER, {"cluster": tag})
+
+
+def _forget_default() -> None:
+    with problems_shown():
+        gateway().call(endpoints.CLEAR_DEFAULT_CLUSTER)
+
+
+def _clusters(search: str | None = None) -> list[ClusterSummary]:
+    with problems_shown():
+        return gateway().call(endpoints.LIST_CLUSTERS, search=search, page_size=_AT_ONCE).clusters
+    return []
+
+
+def _to_choose_from() -> None:
+    st.title("Choose a cluster")
+    search = st.text_input(
+        "Search", placeholder="Part of the tag or the region", icon=":material/search:", key="cluster-picker/search"
+    )
+    found = _clusters(search or None)
+    if not found and search:
+        st.info(f"No cluster has “{search}” in its tag or region.", icon=":material/search_off:")
+    elif not found:
+        st.info("There is no cluster yet.", icon=":material/deployed_code:")
+        page_link("create", "Create a cluster", ":material/add_circle:")
+        page_link("import", "Import one that exists", ":material/download:")
+    for each in found[:_LISTED]:
+        with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"choice-{each.tag}"):
+            st.button(
+                each.tag,
+                key=f"cluster-picker/choose/{each.tag}",
+                icon=":material/hub:",
+                on_click=_choose,
+                args=(each.tag,),
+                type="tertiary",
+            )
+            st.caption(
+                f"{each.region} · EKS {each.eks_status or 'not there'} · HyperPod {each.hyperpod_status or 'not there'}"
+                f" · {each.nodes} nodes · {each.accelerators} accelerators · changed {ago(each.updated_at)}"
+            )
+    if len(found) > _LISTED:
+        st.caption(f"The newest {_LISTED} of {len(found)} or more: search for the others.")

@@ -1,0 +1,61 @@
+"""Nodes of a cluster: health, devices and pods; rebooted, replaced and deleted."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from contracts import endpoints
+from contracts.cluster import ClusterRecord
+from ui.cluster_picker import chosen_cluster
+from ui.links import page_link, parameter
+from ui.node_actions import actions
+from ui.node_detail import node_shown
+from ui.node_table import table
+from ui.problems import escaped, problems_shown
+from ui.session import gateway, may_change, signed_in
+
+_MOST_LINKS = 5
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("Nodes", anchor=False)
+    caller = signed_in()
+    tag = chosen_cluster(caller)
+    may = may_change(caller)
+    node = parameter("node")
+    with problems_shown():
+        if node is not None:
+            _one(tag, node, may)
+        else:
+            _all(gateway().call(endpoints.GET_CLUSTER, tag=tag).record, may)
+
+
+def _one(tag: str, node: str, may: bool) -> None:
+    page_link("nodes", "All nodes", ":material/arrow_back:", cluster=tag)
+    st.subheader(escaped(node), anchor=False)
+    node_shown(tag, node)
+    actions(tag, [node], may)
+
+
+def _all(record: ClusterRecord, may: bool) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        group = st.selectbox(
+            "Group", _groups(record), index=None, key="group", bind="query-params", placeholder="all groups", width=280
+        )
+        unhealthy = st.toggle("Only unhealthy ones", key="unhealthy", bind="query-params")
+    chosen = table(record.tag, group, unhealthy)
+    if not chosen:
+        st.caption("Choose nodes in the table to see one closely, or to do something to them.")
+        return
+    with st.container(horizontal=True):
+        for name in chosen[:_MOST_LINKS]:
+            page_link("nodes", escaped(name), ":material/zoom_in:", cluster=record.tag, node=name)
+    actions(record.tag, chosen, may)
+
+
+def _groups(record: ClusterRecord) -> list[str]:
+    """Groups that nodes may be of; also one that only the address names."""
+    named = {each.name for each in record.hyperpod.groups} if record.hyperpod is not None else set()
+    named |= {each.name for each in record.node_groups} | {each.name for each in record.node_pools}
+    return sorted(named | ({asked} if (asked := parameter("group")) else set()))
