@@ -15,8 +15,24 @@ from api.settings import Settings
 GRACE_SECONDS = 10
 
 
+logger = logging.getLogger("instantstart.api")
+
+
 class Server(uvicorn.Server):
     """A server that ends its streams and long polls when it is told to stop, instead of waiting for their readers."""
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            # uvicorn has said which call failed; whoever reads it wants to know what to do.
+            if not self.lifespan.should_exit:
+                logger.error(
+                    "cannot listen on port %d of %s: stop what listens there, or choose another with INSTANTSTART_PORT",
+                    self.config.port,
+                    self.config.host,
+                )
+            raise
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         services = getattr(self.config.app.state, "services", None)  # type: ignore[union-attr]

@@ -52,11 +52,11 @@ class Lookups:
         return await self._ask(LOOK_UP_OPTIONS_WORKFLOW, region, question, Options, self._look_up_limit)
 
     async def plan(self, question: MakePlan, patience: float | None = None) -> PlanFindings:
-        """What an operation would do. ``patience``: seconds, where the caller has less than this gateway.
+        """What an operation would do. ``patience``: seconds, where the caller has more or less than starts have.
 
         Raises ProblemError, 503 where the account gives no answer in time.
         """
-        limit = self._check_limit if patience is None else min(patience, self._check_limit)
+        limit = self._check_limit if patience is None else min(patience, self._look_up_limit)
         return await self._ask(MAKE_PLAN_WORKFLOW, question.record.tag, question, PlanFindings, limit)
 
     async def read(self, workflow_type: str, tag: str, question: BaseModel, result: type[Found]) -> Found:

@@ -134,7 +134,9 @@ class Starting:
         if not self.validate_only and (seen := await self._asked_before(wish)) is not None:
             return accepted(seen, self.services.linker(self.request))
         shown = self.validate_only or self.plan is not None
-        findings = await planning.findings(wish, record, None if shown else self.patience)
+        # Who asks for a plan waits for it; who starts an operation has it check for itself.
+        patience = self.services.settings.look_up_timeout if shown else self.patience
+        findings = await planning.findings(wish, record, patience)
         if self.plan is not None:
             planning.hold(self.plan, wish, findings)
         without_blockers(findings)

@@ -162,10 +162,13 @@ def _event(name: str, seen: Seen, linker: Linker) -> ServerSentEvent:
 
 
 @router.get(
-    "/{id:path}/spec", operation_id="get_operation_spec", response_model=OperationSpec, summary="Get what is carried out"
+    "/{id:path}/spec",
+    operation_id="get_operation_spec",
+    response_model=OperationSpec,
+    summary="Get its spec",
 )
 async def get_operation_spec(services: Parts, _: Reader, id: OperationId, run_id: RunId = None) -> Response:
-    """What the operation was asked, with every default, correction and answer since. A worker tells: without one, 503."""
+    """What is carried out, with every default, correction and answer since. A worker tells: without one, 503."""
     seen = await services.operation(unquote(id), run_id)
     run, queue = seen.operation.run_id, queues.WORKFLOWS
     spec = await services.temporal.query(seen.operation.id, queue, "spec", dict[str, Any], run)

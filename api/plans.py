@@ -34,7 +34,8 @@ async def make_plan(request: Request, services: Parts, principal: Reader, body: 
         raise wrong_field("/kind", f"{body.kind!r} is no kind of operation", f"One of {', '.join(KINDS)} is.")
     record = await _record(services, kind, body)
     wish = Wish(kind, body.cluster, record.region, _spec(kind, body, record.region))
-    return reply(services.planning.plan(wish, principal, await services.planning.findings(wish, record)))
+    findings = await services.planning.findings(wish, record, services.settings.look_up_timeout)
+    return reply(services.planning.plan(wish, principal, findings))
 
 
 def _spec(kind: OperationKind[Any], body: PlanRequest, region: str) -> Any:
@@ -44,7 +45,7 @@ def _spec(kind: OperationKind[Any], body: PlanRequest, region: str) -> Any:
     try:
         return kind.spec.model_validate(given)
     except ValidationError as error:
-        raise ProblemError(invalid(field_errors(error, prefix="/spec"))) from None
+        raise ProblemError(invalid(field_errors(error, "/spec", kind.spec))) from None
 
 
 async def _record(services: Services, kind: OperationKind[Any], body: PlanRequest) -> ClusterRecord:

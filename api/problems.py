@@ -52,7 +52,7 @@ def parse(model: type[M], value: object, prefix: str = "") -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise ProblemError(invalid(field_errors(error, prefix))) from error
+        raise ProblemError(invalid(field_errors(error, prefix, model))) from error
 
 
 def response(body: Problem, request_path: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -92,12 +92,18 @@ class _Faults:
         return [{**fault, "loc": tuple(fault["loc"])[1:]} for fault in self._error.errors()]
 
 
-def _request_problem(error: RequestValidationError, content_type: str) -> Problem:
+def _body_model(request: Request) -> object:
+    """What the route takes as its body; None where it takes none."""
+    parameters = request.scope["route"].dependant.body_params
+    return parameters[0].field_info.annotation if parameters else None
+
+
+def _request_problem(error: RequestValidationError, request: Request) -> Problem:
     whole = next((fault for fault in error.errors() if tuple(fault["loc"]) == ("body",)), None)
     if whole is not None and whole["type"] == "missing":
         return invalid([FieldError(field="", detail="the request needs a body", remedy=_SEND_JSON)])
     if whole is not None and isinstance(error.body, bytes):
-        sent = content_type or "no Content-Type"
+        sent = request.headers.get("Content-Type") or "no Content-Type"
         return problem(ProblemCode.INVALID, f"the body was not read as JSON: {sent}", status=415, remedy=_SEND_JSON)
     malformed = next((fault for fault in error.errors() if fault["type"] == "json_invalid"), None)
     if malformed is not None:
@@ -108,7 +114,7 @@ def _request_problem(error: RequestValidationError, content_type: str) -> Proble
             status=400,
             remedy=_SEND_JSON,
         )
-    return invalid(field_errors(cast(ValidationError, _Faults(error))))
+    return invalid(field_errors(cast(ValidationError, _Faults(error)), model=_body_model(request)))
 
 
 def _http_problem(error: HTTPException, path: str) -> Problem:
@@ -139,7 +145,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _validation(request: Request, error: RequestValidationError) -> Response:
-        return response(_request_problem(error, request.headers.get("Content-Type", "")), request.url.path)
+        return response(_request_problem(error, request), request.url.path)
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:

@@ -94,4 +94,4 @@ def _spec(body: DeleteClusterSpec | None, choices: dict[str, Any]) -> DeleteClus
     try:
         return DeleteClusterSpec.model_validate({**given, **choices})
     except ValidationError as error:
-        raise ProblemError(invalid(field_errors(error))) from error
+        raise ProblemError(invalid(field_errors(error, model=DeleteClusterSpec))) from error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from bench import capacity, faces, features, gateway, pipeline, scale
+from bench import capacity, console, faces, features, gateway, pipeline, scale
 from bench.report import Report
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    known = "pipeline, gateway, parked, together, capacity, features, faces"
+    known = "pipeline, gateway, parked, together, capacity, features, faces, console"
     parser.add_argument("names", nargs="*", help=f"{known}; none: all")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of pipeline, capacity and features")
     options = parser.parse_args()
@@ -23,6 +23,7 @@ def main() -> None:
         "capacity": lambda: capacity.run(report, options.rounds),
         "features": lambda: features.run(report, options.rounds),
         "faces": lambda: faces.run(report),
+        "console": lambda: console.run(report),
     }
     if unknown := set(options.names) - set(benchmarks):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")

@@ -31,7 +31,7 @@ from contracts.hyperpod import HyperPodCluster, Node
 from contracts.names import cluster_id
 from contracts.operation import MEMO_LABEL, MEMO_PROGRESS, Label, Phase, Progress, Stage, StageState
 from contracts.problem import ProblemCode, problem
-from tests.api.conftest import Gateway, dev_server, running_gateway
+from tests.api.conftest import dev_server, running_gateway
 
 CLUSTERS = 200
 OPERATIONS = 2000
@@ -65,15 +65,13 @@ def run(report: Report) -> None:
 
 
 async def _run(report: Report) -> None:
-    # Temporal's client warns of every memo above 2 KiB, as many are here.
-    quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
-    Runtime.set_default(Runtime(telemetry=quiet), error_if_already_set=False)
+    quiet()
     async with dev_server() as client:
         began = time.perf_counter()
-        await _fill(client)
+        await fill(client)
         report.notes.append(f"{CLUSTERS} clusters and {OPERATIONS} operations in {time.perf_counter() - began:.0f} s")
         async with running_gateway(Path(tempfile.mkdtemp(prefix="bench-")), client) as gateway:
-            await _all_listed(gateway)
+            await all_listed(gateway.viewer)
             for name, path, query in _QUESTIONS:
                 samples = [await _milliseconds(_ask(gateway.viewer, path, query)) for _ in range(SAMPLES)]
                 _add(report, name, samples, GOAL)
@@ -118,10 +116,16 @@ async def _list(client: Client) -> None:
     await rows.fetch_next_page()
 
 
-async def _all_listed(gateway: Gateway) -> None:
-    """Wait until the lists, which come a moment late, hold everything."""
+def quiet() -> None:
+    """No warnings of Temporal's client: of every memo above 2 KiB, as many are here, it gives one."""
+    errors = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
+    Runtime.set_default(Runtime(telemetry=errors), error_if_already_set=False)
+
+
+async def all_listed(viewer: httpx.AsyncClient) -> None:
+    """Wait until the lists, which come a moment late, hold everything that :func:`fill` has made."""
     for noun, expected in (("clusters", CLUSTERS), ("operations", OPERATIONS)):
-        while await _count(gateway.viewer, noun) < expected:
+        while await _count(viewer, noun) < expected:
             await asyncio.sleep(0.2)
 
 
@@ -135,7 +139,8 @@ async def _count(viewer: httpx.AsyncClient, noun: str) -> int:
         page["page_token"] = answer["next_page_token"]
 
 
-async def _fill(client: Client) -> None:
+async def fill(client: Client) -> None:
+    """Make the clusters and the operations."""
     worker = Worker(client, task_queue=queues.WORKFLOWS, workflows=[Over], workflow_runner=UnsandboxedWorkflowRunner())
     room = asyncio.Semaphore(AT_ONCE)
 

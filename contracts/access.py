@@ -68,7 +68,7 @@ class Ticket(Model):
     expires_at: datetime
 
 
-TokenName = Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")]
+TokenName = Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$", examples=["alice"])]
 """Whom a token is for."""
 
 

@@ -38,8 +38,8 @@ Capacity = Annotated[OnDemand | Spot | TrainingPlan, Field(discriminator="kind")
 
 
 class Taint(Model):
-    key: str = Field(max_length=317, pattern=f"^{LABEL_KEY}$")
-    value: str = Field("", pattern=f"^({LABEL_VALUE})?$")
+    key: str = Field(max_length=317, pattern=f"^{LABEL_KEY}$", examples=["example.com/reserved"])
+    value: str = Field("", pattern=f"^({LABEL_VALUE})?$", examples=["training"])
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
@@ -61,12 +61,14 @@ class InstanceGroupSpec(Model):
     """Instances of one type in one Availability Zone (sagemaker:CreateCluster InstanceGroups)."""
 
     name: GroupName = "workers"
-    instance_type: str
+    instance_type: str = Field(examples=["ml.g5.8xlarge"])
     """With the ``ml.`` prefix, e.g. ``ml.g5.8xlarge``."""
     alternative_types: list[str] = Field(default_factory=list, max_length=19)
     """Types to take, in order, where ``instance_type`` has no capacity (InstanceRequirements)."""
     count: Count
-    availability_zone: str | None = Field(None, pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$|^[a-z]+\d-az\d$")
+    availability_zone: str | None = Field(
+        None, pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$|^[a-z]+\d-az\d$", examples=["us-west-2b"]
+    )
     """Name (``us-west-2b``) or ID (``usw2-az2``); null: the training plan's, else one that offers the type."""
     capacity: Capacity = Field(default_factory=OnDemand)
     min_count: Count | None = None
@@ -80,7 +82,7 @@ class InstanceGroupSpec(Model):
     deep_health_checks: list[DeepHealthCheck] = Field(default_factory=list, max_length=3)
     labels: dict[str, str] = Field(default_factory=dict, max_length=50)
     taints: list[Taint] = Field(default_factory=list, max_length=50)
-    subnet_id: str | None = Field(None, pattern=r"^subnet-[0-9a-f]{8,17}$")
+    subnet_id: str | None = Field(None, pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0123456789abcdef0"])
     """Use this compute subnet; null: one that fits, or a new one."""
     subnet_placement: Literal["shared", "dedicated"] = "shared"
     """Shared: the compute subnet of the zone. Dedicated: one of the group's own, which outlives the group and is found

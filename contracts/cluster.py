@@ -32,7 +32,7 @@ class ClusterSpec(Model):
 
     tag: str
     """The cluster's name; the names of everything that is made derive from it."""
-    region: str | None = Field(None, pattern=REGION_PATTERN)
+    region: str | None = Field(None, pattern=REGION_PATTERN, examples=["us-west-2"])
     """AWS region; null: the deployment's default."""
     kubernetes_version: KubernetesVersion = DEFAULT_KUBERNETES_VERSION
     network: NetworkSpec = Field(default_factory=NetworkSpec)

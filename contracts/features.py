@@ -75,18 +75,30 @@ class TieredCheckpointing(Toggle):
     memory_percentage: int | None = Field(None, ge=20, le=100)
     """Share of the instances' memory; null: as it is, or the service's default. (SageMaker Developer Guide: set up
     managed tiered checkpointing)"""
-    namespace: str | None = Field(None, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    namespace: str | None = Field(
+        None, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", examples=["training"]
+    )
     """Of the training pods' service account; null: as it is, at first ``default``."""
-    service_account: str | None = Field(None, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    service_account: str | None = Field(
+        None, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", examples=["trainer"]
+    )
     """The training pods'; null: as it is, at first ``tiered-storage-sa``."""
 
 
 class Observability(Toggle):
     """Amazon Managed Prometheus and Grafana."""
 
-    prometheus_workspace_arn: str | None = Field(None, pattern=r"^arn:aws[\w-]*:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+$")
+    prometheus_workspace_arn: str | None = Field(
+        None,
+        pattern=r"^arn:aws[\w-]*:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+$",
+        examples=["arn:aws:aps:us-west-2:111122223333:workspace/ws-12345678"],
+    )
     """Use this workspace; null: as it is, at first the cluster's own, which is made."""
-    grafana_workspace_arn: str | None = Field(None, pattern=r"^arn:aws[\w-]*:grafana:[\w-]+:\d{12}:/workspaces/g-\w+$")
+    grafana_workspace_arn: str | None = Field(
+        None,
+        pattern=r"^arn:aws[\w-]*:grafana:[\w-]+:\d{12}:/workspaces/g-\w+$",
+        examples=["arn:aws:grafana:us-west-2:111122223333:/workspaces/g-1234567890"],
+    )
     """Put the dashboards there; null: as it is, at first nowhere (Managed Grafana needs IAM Identity Center), metrics
     are kept anyway."""
 

@@ -20,9 +20,9 @@ class ImportClusterSpec(Model):
 
     tag: str
     """What the cluster is called here."""
-    region: str | None = Field(None, pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")
+    region: str | None = Field(None, pattern=r"^[a-z]{2}(-[a-z]+)+-\d$", examples=["us-west-2"])
     """AWS region; null: the deployment's default."""
-    eks_cluster: str | None = Field(None, pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")
+    eks_cluster: str | None = Field(None, pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$", examples=["training-cluster"])
     """Name; null: the name that a cluster made here under this tag would have (a lost record is rebuilt so)."""
     hyperpod_cluster: str | None = None
     """Name or ARN; null: the one that belongs to the EKS cluster, if there is one."""

@@ -43,7 +43,7 @@ class NetworkSpec(Model):
 
     vpc_cidr: str | None = None
     """Primary block of a new VPC, /16 to /20 and private; null: a free /16 of 10.0.0.0/8."""
-    vpc_id: str | None = Field(None, pattern=r"^vpc-[0-9a-f]{8,17}$")
+    vpc_id: str | None = Field(None, pattern=r"^vpc-[0-9a-f]{8,17}$", examples=["vpc-0123456789abcdef0"])
     """Reuse this VPC instead of making one."""
     service_cidr: str | None = None
     """Addresses of Kubernetes Services, /24 to /12; null: one that overlaps nothing."""

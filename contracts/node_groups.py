@@ -50,7 +50,7 @@ class NodeGroupSpec(Model):
     """EC2 types, e.g. ``m6i.2xlarge``; several: any of them (spot, or mixed)."""
     scaling: NodeGroupScaling = Field(default_factory=lambda: NodeGroupScaling(desired=2))
     capacity: Literal["on-demand", "spot", "capacity-block"] = "on-demand"
-    capacity_reservation_id: str | None = Field(None, pattern=r"^cr-[0-9a-f]{8,17}$")
+    capacity_reservation_id: str | None = Field(None, pattern=r"^cr-[0-9a-f]{8,17}$", examples=["cr-0123456789abcdef0"])
     """Of a capacity block."""
     availability_zones: list[str] = Field(default_factory=list, max_length=6)
     """Names; empty: those of the cluster's compute subnets, else its zones. EFA and capacity blocks need just one."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field, ValidationError
 
 from contracts.model import Model
+from contracts.remedies import remedy_of
 
 TYPE_BASE = "https://instantstart.dev/problems/"
 
@@ -157,12 +158,16 @@ def invalid(errors: list[FieldError]) -> Problem:
     )
 
 
-def field_errors(error: ValidationError, prefix: str = "") -> list[FieldError]:
-    """The faults that a model found in its input, each with the JSON pointer of its field."""
+def field_errors(error: ValidationError, prefix: str = "", model: object = None) -> list[FieldError]:
+    """The faults that a model found in its input, each with the JSON pointer of its field and what to do about it.
+
+    ``model``: the type that was to be read; with it, remedies name its members and give examples.
+    """
     return [
         FieldError(
             field=prefix + _pointer(fault["loc"]) + str(fault.get("ctx", {}).get("pointer", "")),
             detail=fault["msg"].removeprefix("Value error, "),
+            remedy=remedy_of(fault, model),
         )
         for fault in error.errors(include_url=False, include_input=False)
     ]

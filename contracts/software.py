@@ -43,8 +43,8 @@ class UpdateSoftwareSpec(Model):
 
     groups: list[GroupName] = Field(default_factory=list, max_length=100)
     """Only these; empty: all."""
-    image_id: str | None = Field(None, pattern=r"^ami-[0-9a-f]{8,17}$|^default$")
-    release_version: str | None = Field(None, pattern=r"^\d+\.\d+\.\d+$")
+    image_id: str | None = Field(None, pattern=r"^ami-[0-9a-f]{8,17}$|^default$", examples=["ami-0123456789abcdef0"])
+    release_version: str | None = Field(None, pattern=r"^\d+\.\d+\.\d+$", examples=["2.4.1"])
     rolling: RollingUpdate | None = None
     """Null: all instances of a group at once, as the service does by default."""
 

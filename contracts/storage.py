@@ -18,9 +18,9 @@ class StorageSpec(Model):
     claim: str = "s3-claim"
     """Name of the PersistentVolumeClaim."""
     namespace: str = "default"
-    bucket: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    bucket: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", examples=["training-data"])
     """An existing bucket; null: the cluster's own."""
-    prefix: str | None = Field(None, pattern=r"^[^/].*/$", max_length=512)
+    prefix: str | None = Field(None, pattern=r"^[^/].*/$", max_length=512, examples=["data/"])
     """Mount only keys under this prefix; ends in ``/``."""
     read_only: bool = False
 

@@ -79,12 +79,13 @@ class Asker:
         return self._caller
 
     async def cluster(self, named: str | None) -> str:
-        """The cluster that is meant: the one that is named, else the caller's default.
+        """The cluster that is meant: the one that is named, by its tag or the ARN of its EKS or HyperPod cluster, else
+        the caller's default.
 
         Raises GatewayProblem if neither is there: clusters are never guessed.
         """
         if named is not None:
-            return named
+            return await self._tag_of(named) if str(named).startswith("arn:") else named
         caller = await self.caller()
         if caller.default_cluster is None:
             raise GatewayProblem(
@@ -95,6 +96,25 @@ class Asker:
                 )
             )
         return caller.default_cluster
+
+    async def _tag_of(self, arn: str) -> str:
+        page_token = None
+        while True:
+            page = await self.get(endpoints.LIST_CLUSTERS, page_size=200, page_token=page_token)
+            for each in page.clusters:
+                if f":{each.region}:" not in arn:
+                    continue
+                record = (await self.get(endpoints.GET_CLUSTER, tag=each.tag)).record
+                if arn in [part.arn for part in (record.control_plane, record.hyperpod) if part is not None]:
+                    return each.tag
+            if (page_token := page.next_page_token) is None:
+                raise GatewayProblem(
+                    wrong_argument(
+                        "cluster",
+                        f"no managed cluster has the ARN {arn}",
+                        "Name it by its tag: one of cluster_list_all.",
+                    )
+                )
 
 
 def gateway_for(http: httpx.AsyncClient, token: str | None, headers: Mapping[str, str] | None) -> Gateway:

@@ -45,7 +45,7 @@ async def start_named(who: Asker, tag: str | None, start: Callable[[str], Awaita
     """
     if tag is not None:
         return await start(tag)
-    me = (await who.get(endpoints.GET_CALLER)).name
+    me = (await who.caller()).name
     today = datetime.now(UTC).date()
     for free in candidates(today):
         if await _is_taken(who, free):

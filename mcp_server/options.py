@@ -48,7 +48,7 @@ class ZoneOffers(Model):
 async def _region(who: Asker, region: str | None, cluster: str | None) -> str | None:
     if region is not None:
         return region
-    tag = await who.cluster(cluster) if cluster is not None else (await who.get(endpoints.GET_CALLER)).default_cluster
+    tag = await who.cluster(cluster) if cluster is not None else (await who.caller()).default_cluster
     return (await who.get(endpoints.GET_CLUSTER, tag=tag)).record.region if tag is not None else None
 
 

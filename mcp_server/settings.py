@@ -15,7 +15,9 @@ EVERY = "all"
 class Settings(BaseSettings):
     """Which gateway the tools speak to, and which tools there are. Raises pydantic.ValidationError."""
 
-    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="INSTANTSTART_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     url: str = "http://127.0.0.1:3099"
     """The gateway's."""

@@ -86,8 +86,8 @@ class Task(BaseModel):
     poll_interval_ms: int = POLL_MILLISECONDS
 
     @classmethod
-    def of(cls, operation: Operation, asked: bool) -> Task:
-        """``asked``: whether the client is asked for something that the operation waits for."""
+    def of(cls, operation: Operation, asked: Sequence[Ask]) -> Task:
+        """``asked``: what the client is asked for."""
         match operation.phase:
             case Phase.SUCCEEDED | Phase.FAILED:
                 status = TaskStatus.COMPLETED
@@ -95,11 +95,16 @@ class Task(BaseModel):
                 status = TaskStatus.CANCELLED
             case _:
                 status = TaskStatus.INPUT_REQUIRED if asked else TaskStatus.WORKING
-        stands = operation.phase.needs_attention or operation.phase.ended
+        if status is TaskStatus.INPUT_REQUIRED:
+            message = " ".join(ask.message for ask in asked)
+        elif operation.phase.needs_attention or operation.phase.ended:
+            message = what_next(operation)
+        else:
+            message = line(operation)
         return cls(
             task_id=operation.id,
             status=status,
-            status_message=what_next(operation) if stands else line(operation),
+            status_message=message,
             created_at=operation.started_at,
             last_updated_at=operation.updated_at,
         )
@@ -234,8 +239,7 @@ class Tasks(Extension):
         return {}
 
     def _task(self, ctx: Context, operation: Operation) -> Task:
-        asked = has_forms(ctx.session.client_capabilities) and bool(asks(operation))
-        return Task.of(operation, asked)
+        return Task.of(operation, asks(operation) if has_forms(ctx.session.client_capabilities) else [])
 
     async def _operation(self, ctx: Context, identifier: str) -> Operation:
         return await self._call(ctx, endpoints.GET_OPERATION, id=identifier)

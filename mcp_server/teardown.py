@@ -11,6 +11,7 @@ from contracts.teardown import Level
 from mcp_server.arguments import PlanId, given
 from mcp_server.asker import Who
 from mcp_server.asking import Sure
+from mcp_server.problems import unless
 from mcp_server.started import Started
 from mcp_server.toolbox import Toolbox
 from mcp_server.toolsets import Toolset
@@ -49,6 +50,7 @@ async def cluster_delete(
     Use it only when the user has named the cluster: make the plan first (plan_make, kind delete-cluster), show it, and
     send its `plan`. operation_wait decides completion; its result reports what was deleted, kept and left over.
     """
+    unless(cluster is None, "cluster", "no cluster is named", "Name the one that the user named; no default is taken.")
     body = given(
         level=level,
         abort_running=abort_running,

@@ -5,17 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from socket import socket
 
 import uvicorn
 from pydantic import ValidationError
 
-from api.__main__ import GRACE_SECONDS, Server
+from api.__main__ import GRACE_SECONDS
+from api.__main__ import Server as GatewayServer
 from api.settings import Settings as GatewaySettings
-from server.app import create_app
+from server.app import OnePort, create_app
 from server.faces import Face, Settings
 
 QUIET = ("httpx", "httpcore", "mcp")
 """Libraries whose lines of requests and calls would show what is in queries and arguments."""
+
+
+class Server(GatewayServer):
+    """A server that also ends the calls of tools that wait."""
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        app = self.config.app
+        if isinstance(app, OnePort):
+            app.stop()
+        await super().shutdown(sockets)
 
 
 def main() -> int:

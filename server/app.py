@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.faces import Face
+from server.interruptible import Interruptible
 
 GATEWAY = ("api", "docs", "health", "ready")
 """First parts of the gateway's paths."""
@@ -41,6 +42,15 @@ class OnePort:
         part = self._parts.get(_face(scope["path"]))
         app: ASGIApp = part.app if part is not None else PlainTextResponse("Not served here.\n", 404)
         await app(scope, receive, send)
+
+    def stop(self) -> None:
+        """End the calls that would go on for as long as what they wait for: the server is about to stop.
+
+        The gateway's own end with its hub, and the console's connections with the server's.
+        """
+        for part in self._parts.values():
+            if isinstance(part.app, Interruptible):
+                part.app.stop()
 
     @asynccontextmanager
     async def _together(self, _: Starlette) -> AsyncIterator[None]:
@@ -76,7 +86,7 @@ def create_app(faces: Collection[Face], url: str) -> OnePort:
 
         settings = McpSettings()
         mcp = create_mcp(url, settings.toolsets, settings.state_key)
-        parts[Face.MCP] = Part(mcp, mcp.router.lifespan_context)
+        parts[Face.MCP] = Part(Interruptible(mcp), mcp.router.lifespan_context)
     if Face.CONSOLE in faces:
         from ui.app import create_app as create_console
 

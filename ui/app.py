@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import streamlit as st
+from starlette.middleware import Middleware
 
+from ui.own_pages import OwnPages
 from ui.signin import ROUTES
 
 SCRIPT = Path(__file__).parent / "script" / "main.py"
@@ -14,4 +16,4 @@ SCRIPT = Path(__file__).parent / "script" / "main.py"
 
 def create_app() -> st.App:
     """The console. One for each process, as Streamlit keeps its configuration by process."""
-    return st.App(SCRIPT, routes=ROUTES)
+    return st.App(SCRIPT, routes=ROUTES, middleware=[Middleware(OwnPages)])

@@ -13,6 +13,7 @@ from contracts.network import Network
 from contracts.node_groups import NodeGroup
 
 UNKNOWN_ZONE = "?"
+_LEGEND = alt.Legend(orient="top", direction="horizontal", labelLimit=260)
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,10 @@ def capacity_picture(placed: list[Placed]) -> None:
         .encode(
             y=alt.Y("zone:N", title=None, sort=zones, axis=alt.Axis(labelFontSize=13, labelLimit=260)),
             x=alt.X("nodes:Q", title="nodes", stack="zero", axis=alt.Axis(tickMinStep=1, format="d")),
-            color=alt.Color("instance_type:N", title="type", scale=alt.Scale(scheme="tableau10")),
-            opacity=alt.Opacity("state:N", title=None, scale=alt.Scale(domain=["there", "to come"], range=[1, 0.35])),
+            color=alt.Color("instance_type:N", title=None, scale=alt.Scale(scheme="tableau10"), legend=_LEGEND),
+            opacity=alt.Opacity(
+                "state:N", title=None, scale=alt.Scale(domain=["there", "to come"], range=[1, 0.35]), legend=_LEGEND
+            ),
             tooltip=[
                 alt.Tooltip("group:N", title="group"),
                 alt.Tooltip("instance_type:N", title="type"),
@@ -81,6 +84,6 @@ def capacity_picture(placed: list[Placed]) -> None:
                 alt.Tooltip("state:N", title="they are"),
             ],
         )
-        .properties(height=max(110, 40 * len(zones) + 50))
+        .properties(height=36 * len(zones) + 80)
     )
     st.altair_chart(bars, width="stretch")

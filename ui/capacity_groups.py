@@ -139,7 +139,7 @@ def _one(record: ClusterRecord, groups: dict[str, InstanceGroup], may: bool) -> 
 def _scale(tag: str, group: InstanceGroup, may: bool) -> None:
     form = f"{tag}/{group.name}/scale"
     found = faults(form)
-    st.caption(f"{group.current} nodes are there, {group.target} are wanted.")
+    st.caption(f"There: {group.current}. Wanted: {group.target}.")
     count = st.number_input("Instances", value=group.target, step=1, key=f"{form}/{group.target}/count", width=200)
     found.at("/count")
     wish = Wish(form, endpoints.SCALE_INSTANCE_GROUP, {"tag": tag, "group": group.name}, {"count": count})
@@ -175,7 +175,7 @@ def _changes(fields: Fields, group: InstanceGroup, found: Faults) -> Entered:
 
 def _delete(tag: str, group: InstanceGroup, may: bool) -> None:
     form = f"{tag}/{group.name}/delete"
-    st.caption(f"The group and its {group.current} instances go, with everything on their volumes.")
+    st.caption(f"The group goes, with its instances ({group.current}) and everything on their volumes.")
     drain = st.toggle("Move its pods first, within their disruption budgets", value=True, key=f"{form}/drain")
     parameters = {"tag": tag, "group": group.name, **({} if drain else {"drain": False})}
     confirm_and_start(

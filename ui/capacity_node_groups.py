@@ -11,6 +11,7 @@ from contracts.cluster import ClusterRecord
 from contracts.node_groups import NodeGroup, NodeGroupScaling, NodeGroupSpec
 from contracts.options import Options
 from ui.capacity_chart import zones_of
+from ui.capacity_choice import chosen_action
 from ui.capacity_groups import REFRESH, node_groups_of, stale_note
 from ui.choices import options
 from ui.faults import Faults
@@ -19,7 +20,7 @@ from ui.marks import labels_field, taints_field
 from ui.problems import escaped, problems_shown
 from ui.wishes import Wish, confirm_and_start, faults, plan_and_start
 
-_CREATE, _SCALE, _DELETE = "Create one", "Scale", "Delete"
+_CREATE, _SCALE, _DELETE = "Create a node group", "Scale", "Delete"
 
 
 def node_groups_tab(record: ClusterRecord, may: bool) -> None:
@@ -27,17 +28,7 @@ def node_groups_tab(record: ClusterRecord, may: bool) -> None:
     _live(record)
     with problems_shown():
         groups = {each.name: each for each in node_groups_of(record.tag).node_groups}
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            action = st.segmented_control(
-                "What to do",
-                [_CREATE, *([_SCALE, _DELETE] if groups else [])],
-                default=_CREATE,
-                required=True,
-                key=f"{record.tag}/node-groups/action",
-            )
-            name = None
-            if action != _CREATE:
-                name = st.selectbox("Node group", sorted(groups), key=f"{record.tag}/node-groups/name", width=280)
+        action, name = chosen_action(f"{record.tag}/node-groups", _CREATE, [_SCALE, _DELETE], "Node group", groups)
         with st.container(border=True):
             if name is None:
                 _create(record, may)
@@ -148,7 +139,7 @@ def _scale(tag: str, group: NodeGroup, may: bool) -> None:
 
 
 def _delete(tag: str, group: NodeGroup, may: bool) -> None:
-    st.caption(f"Its pods are evicted, its {group.ready} nodes end, and what was made for it goes.")
+    st.caption(f"Its pods are evicted, its nodes ({group.ready}) end, and what was made for it goes.")
     confirm_and_start(
         Wish(f"{tag}/node-groups/{group.name}/delete", endpoints.DELETE_NODE_GROUP, {"tag": tag, "name": group.name}),
         title=f"Delete node group {escaped(group.name)}",

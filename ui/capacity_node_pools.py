@@ -9,6 +9,7 @@ import streamlit as st
 from contracts import endpoints
 from contracts.cluster import ClusterRecord
 from contracts.node_pools import NodePool, NodePoolSpec
+from ui.capacity_choice import chosen_action
 from ui.capacity_groups import REFRESH, instance_groups_of, node_pools_of, stale_note
 from ui.fields import Entered, Fields
 from ui.links import page_link
@@ -16,7 +17,7 @@ from ui.marks import labels_field, taints_field
 from ui.problems import escaped, problems_shown
 from ui.wishes import Wish, confirm_and_start, faults, plan_and_start
 
-_CREATE, _DELETE = "Create or change one", "Delete"
+_CREATE, _DELETE = "Create or change a node pool", "Delete"
 
 
 def node_pools_tab(record: ClusterRecord, may: bool) -> None:
@@ -24,17 +25,7 @@ def node_pools_tab(record: ClusterRecord, may: bool) -> None:
     _live(record)
     with problems_shown():
         pools = {each.name: each for each in node_pools_of(record.tag).node_pools}
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            action = st.segmented_control(
-                "What to do",
-                [_CREATE, *([_DELETE] if pools else [])],
-                default=_CREATE,
-                required=True,
-                key=f"{record.tag}/node-pools/action",
-            )
-            name = None
-            if action == _DELETE:
-                name = st.selectbox("Node pool", sorted(pools), key=f"{record.tag}/node-pools/name", width=280)
+        _, name = chosen_action(f"{record.tag}/node-pools", _CREATE, [_DELETE], "Node pool", pools)
         with st.container(border=True):
             if name is None:
                 _create(record, may)
@@ -107,7 +98,7 @@ def _more(fields: Fields) -> Entered:
 
 
 def _delete(tag: str, pool: NodePool, may: bool) -> None:
-    st.caption(f"Its pods are evicted, and its {pool.nodes} nodes go. Its instance groups stay.")
+    st.caption(f"Its pods are evicted, and its nodes ({pool.nodes}) go. Its instance groups stay.")
     confirm_and_start(
         Wish(f"{tag}/node-pools/{pool.name}/delete", endpoints.DELETE_NODE_POOL, {"tag": tag, "name": pool.name}),
         title=f"Delete node pool {escaped(pool.name)}",

@@ -29,22 +29,23 @@ def color_of(status: str) -> Color:
     return "red" if any(word in status.lower() for word in _BAD) else "orange"
 
 
-def status_badge(label: str, status: str | None) -> None:
-    """A part's state; a part that is not there is grey."""
+def status_badge(status: str | None, label: str = "") -> None:
+    """A part's state, after the part's name where nothing else says which; a part that is not there is grey."""
+    before = f"{label}: " if label else ""
     if status is None:
-        st.badge(f"{label}: not there", icon=":material/remove:", color="gray")
+        st.badge(f"{before}not there", icon=":material/remove:", color="gray")
         return
     color = color_of(status)
     icon = {"green": ":material/check:", "red": ":material/error:"}.get(color, ":material/pending:")
-    st.badge(f"{label}: {escaped(status)}", icon=icon, color=color)
+    st.badge(f"{before}{escaped(status)}", icon=icon, color=color)
 
 
 def header(record: ClusterRecord) -> None:
     """The cluster's name, the states of its parts, and when they were last verified."""
     st.title(escaped(record.tag), anchor=False)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        status_badge("EKS", record.control_plane.status if record.control_plane else None)
-        status_badge("HyperPod", record.hyperpod.status if record.hyperpod else None)
+        status_badge(record.control_plane.status if record.control_plane else None, "EKS")
+        status_badge(record.hyperpod.status if record.hyperpod else None, "HyperPod")
         st.badge(record.region, icon=":material/public:", color="gray")
         if record.origin == "imported":
             st.badge("Imported", icon=":material/download:", color="violet", help="Others made it.")

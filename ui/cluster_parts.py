@@ -76,7 +76,7 @@ def control_plane_part(record: ClusterRecord) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"`{plane.name}`")
-        status_badge("EKS", plane.status)
+        status_badge(plane.status)
     api = f"`{plane.endpoint}`" if plane.endpoint else "no endpoint known"
     st.caption(f"Kubernetes {escaped(plane.kubernetes_version)} · {api}")
 
@@ -114,7 +114,7 @@ def hyperpod_part(record: ClusterRecord) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"`{hyperpod.name}`")
-        status_badge("HyperPod", hyperpod.status)
+        status_badge(hyperpod.status)
         if hyperpod.provisioning:
             st.caption(f"{escaped(hyperpod.provisioning)} provisioning")
     if hyperpod.failure:
@@ -126,8 +126,7 @@ def hyperpod_part(record: ClusterRecord) -> None:
             {
                 "Instance group": group.name,
                 "Type": group.instance_type,
-                "Instances": f"{group.current} of {group.target}",
-                "Ready": ready.get(group.name, 0),
+                "Instances": f"{group.current} of {group.target}, {ready.get(group.name, 0)} ready",
                 "Capacity": group.capacity,
                 "Status": group.status,
             }

@@ -9,7 +9,7 @@ from contracts.access import Caller
 from contracts.cluster import ClusterSummary
 from ui.links import page_link, parameter
 from ui.problems import problems_shown
-from ui.session import gateway
+from ui.session import forget_caller, gateway
 from ui.times import ago
 
 PARAMETER = "cluster"
@@ -74,11 +74,13 @@ def _choose(tag: str) -> None:
 def _make_default(tag: str) -> None:
     with problems_shown():
         gateway().call(endpoints.SET_DEFAULT_CLUSTER, {"cluster": tag})
+        forget_caller()
 
 
 def _forget_default() -> None:
     with problems_shown():
         gateway().call(endpoints.CLEAR_DEFAULT_CLUSTER)
+        forget_caller()
 
 
 def _clusters(search: str | None = None) -> list[ClusterSummary]:

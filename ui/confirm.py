@@ -49,6 +49,13 @@ def confirmation(
             st.session_state.pop(kept)
             return
         plan_shown(plan)
+        if not plan.checked_against_account:
+            st.button(
+                "Make the plan again",
+                key=f"{key}/again",
+                icon=":material/refresh:",
+                on_click=lambda: st.session_state.pop(kept, None),
+            )
         typed = st.text_input(f"Type **{escaped(name)}** to confirm", key=f"{key}/typed", autocomplete="off", live=True)
         with st.container(horizontal=True):
             sure = st.button(

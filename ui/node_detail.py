@@ -14,6 +14,7 @@ from ui.session import gateway
 from ui.times import ago, at
 
 REFRESH = "15s"
+_MOST_READ = 10
 
 
 @st.fragment(run_every=REFRESH)
@@ -27,21 +28,36 @@ def node_shown(tag: str, name: str) -> None:
         with facts:
             _facts(found.node)
         with rest:
-            pods_shown(found.pods)
+            st.markdown(f"**Pods** ({len(found.pods)})")
+            _pods([(name, pod) for pod in found.pods])
             _resources(found.node)
         _conditions(found.node)
         _marks(found.node)
         st.caption(f"Read {at(found.read_at)}.")
 
 
-def pods_shown(pods: list[PodOnNode]) -> None:
-    """What lives on a node: pods, whose they are, and how old their last checkpoints are."""
-    st.markdown(f"**Pods** ({len(pods)})")
-    if not pods:
-        st.caption("None.")
+def living_there(tag: str, nodes: list[str]) -> None:
+    """What lives on several nodes, read when somebody opens it."""
+    with st.expander("What lives there", icon=":material/apps:", key=f"{tag}/nodes/living", on_change="rerun") as place:
+        if not place.open:
+            return
+        with problems_shown(), st.spinner("Reading the nodes…"):
+            read = [gateway().call(endpoints.GET_NODE, tag=tag, node=name) for name in nodes[:_MOST_READ]]
+            _pods([(each.node.name, pod) for each in read for pod in each.pods])
+        if len(nodes) > _MOST_READ:
+            st.caption(f"Of the first {_MOST_READ} of {len(nodes)} nodes; the plan names the pods of all.")
+
+
+def _pods(found: list[tuple[str, PodOnNode]]) -> None:
+    if not found:
+        st.caption("No pods.")
         return
+    nodes = len({node for node, _ in found})
     st.dataframe(
-        [_pod(each) for each in pods], hide_index=True, height="content" if len(pods) <= 9 else 360, alt="Pods"
+        [{**({"Node": node} if nodes > 1 else {}), **_pod(pod)} for node, pod in found],
+        hide_index=True,
+        height="content" if len(found) <= 9 else 360,
+        alt=f"{len(found)} pods",
     )
 
 
@@ -89,9 +105,10 @@ def _facts(node: NodeView) -> None:
         "Image": node.image,
         "Kubelet": node.kubelet,
     }
-    st.markdown("**Facts**")
     st.markdown(
-        "\n".join(["| | |", "|---|---|", *(f"| {name} | {escaped(said)} |" for name, said in facts.items() if said)])
+        "\n".join(
+            ["| Facts | |", "|---|---|", *(f"| {name} | {escaped(said)} |" for name, said in facts.items() if said)]
+        )
     )
 
 

@@ -12,7 +12,7 @@ from ui.operation_view import finished, phase_badge, share_done, since, subject_
 from ui.problems import escaped
 from ui.times import ago, at, lasting
 
-_WIDTHS = (2.3, 3.6, 4.0, 1.5, 2.8)
+_WIDTHS = (2.4, 4.8, 3.6, 1.4, 2.6)
 
 
 def waiting_rows(operations: Sequence[Operation]) -> None:

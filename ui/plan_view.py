@@ -20,9 +20,12 @@ _ACTIONS: dict[Action, tuple[str, str, _Color]] = {
     Action.CREATE: ("to create", ":material/add_circle:", "green"),
     Action.CHANGE: ("to change", ":material/change_circle:", "orange"),
     Action.DELETE: ("to delete", ":material/delete:", "red"),
-    Action.KEEP: ("stays", ":material/lock:", "blue"),
+    Action.KEEP: ("kept", ":material/lock:", "blue"),
     Action.NOTHING: ("as asked already", ":material/check_circle:", "gray"),
 }
+_DETAIL_CHARACTERS = 56
+"""Of a detail that one line shows."""
+_MOST_LINES = 8
 
 
 def plan_shown(plan: Plan) -> None:
@@ -62,7 +65,8 @@ def _numbers(plan: Plan) -> None:
                 st.badge(f"{counted[action]} {words}", icon=icon, color=color)
         if plan.cost is not None:
             st.badge(_hourly(plan.cost), icon=":material/payments:", color="violet")
-        st.caption(f"{plan.region} · computed {at(plan.computed_at)} · holds until {at(plan.valid_until)}")
+        holds = f" · holds until {at(plan.valid_until)}" if plan.plan is not None else ""
+        st.caption(f"{plan.region} · computed {at(plan.computed_at)}{holds}")
 
 
 def _hourly(cost: Cost) -> str:
@@ -84,9 +88,19 @@ def _changes(action: Action, rows: list[dict[str, Any]]) -> None:
         [{name: row[name] for name in columns} for row in rows],
         hide_index=True,
         height="content" if len(rows) <= 12 else 420,
-        column_config={"#": st.column_config.NumberColumn(width=40)},
+        row_height=_row_height(rows),
+        column_config={
+            "#": st.column_config.NumberColumn(width=40),
+            "Detail": st.column_config.TextColumn(width="large"),
+        },
         alt=f"{len(rows)} changes: {words}",
     )
+
+
+def _row_height(rows: list[dict[str, Any]]) -> int | None:
+    """Rows that show all of a long detail, which is wrapped; None: the usual ones."""
+    lines = min(_MOST_LINES, -(-max(len(row["Detail"]) for row in rows) // _DETAIL_CHARACTERS))
+    return 14 + 21 * lines if lines > 1 else None
 
 
 def _row(number: int, change: PlannedChange) -> dict[str, Any]:

@@ -8,10 +8,13 @@ import streamlit as st
 from client.sync import Gateway, GatewayProblem, connections
 from contracts import endpoints
 from contracts.access import Caller, Role
+from ui.kept import drop, kept
 from ui.settings import settings
 
 COOKIE = "instantstart_session"
 AGENT = "instantstart-console"
+_CALLER_SECONDS = 1.0
+"""The script and its page ask in the same run."""
 
 
 @st.cache_resource(show_spinner=False)
@@ -29,11 +32,19 @@ def gateway() -> Gateway:
     return Gateway(_connections(settings().url), session_token())
 
 
+def _where() -> dict[str, str]:
+    """Host and Origin as the browser sent them: where authentication is off, the gateway serves this machine's own
+    pages only."""
+    sent = st.context.headers
+    return {name: sent[name] for name in ("Host", "Origin") if name in sent}
+
+
 def signed_in() -> Caller:
     """Who is signed in; ends the run with a way to sign in where nobody is, or with the problem where the gateway
     does not answer."""
     try:
-        return gateway().call(endpoints.GET_CALLER)
+        read = lambda: gateway().call(endpoints.GET_CALLER, headers=_where())  # noqa: E731
+        return kept(_caller_name(), _CALLER_SECONDS, read)
     except GatewayProblem as error:
         from ui.links import plain_link, sign_in_url
         from ui.problems import problem_box
@@ -48,6 +59,15 @@ def signed_in() -> Caller:
             plain_link("Sign in", sign_in_url())
             st.caption("`instantstart console` prints a link that signs you in.")
         st.stop()
+
+
+def forget_caller() -> None:
+    """Ask anew who is signed in: something of them has changed."""
+    drop(_caller_name())
+
+
+def _caller_name() -> str:
+    return f"caller/{hash(session_token())}"
 
 
 def may_change(caller: Caller) -> bool:

@@ -16,7 +16,8 @@ from contracts.access import Session, SessionRequest
 from ui.session import AGENT, COOKIE
 from ui.settings import settings
 
-_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+# Not no-referrer: browsers would send the form with the Origin "null", which is no page of the console.
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "strict-origin"}
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; script-src 'nonce-{nonce}'"
 )
@@ -75,7 +76,9 @@ def _enter(session: Session, after: str) -> Response:
 
 def _own(path: str | None) -> str:
     """Where to go afterwards: a page of the console, never another site."""
-    return path if path and path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
+    # Browsers leave tabs and line ends out of addresses, and take a backslash for a slash.
+    own = path and path.isprintable() and path.startswith("/") and not path.startswith(("//", "/\\"))
+    return path if path and own else "/"
 
 
 async def sign_in_page(request: Request) -> Response:
@@ -104,6 +107,8 @@ async def sign_in(request: Request) -> Response:
 
 async def sign_out(request: Request) -> Response:
     """End the session, here and at the gateway."""
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        return RedirectResponse("/", 303, _HEADERS)
     async with _http() as http:
         try:
             await Gateway(http, request.cookies.get(COOKIE)).call(endpoints.END_SESSION)

@@ -95,7 +95,7 @@ def timeline(operation: Operation) -> None:
                 alt.Tooltip("until:N", title="Until"),
             ],
         )
-        .properties(height=_ROW * len(operation.stages) + 60)
+        .properties(height=_ROW * len(operation.stages) + 110)
     )
     st.altair_chart(chart, key="timeline")
 

@@ -126,6 +126,14 @@ def test_secrets_are_for_the_owner_only(folder: DataFolder) -> None:
     assert json.loads(folder.credentials.read_text()) == {"token": "isk_x"}
 
 
+def test_the_key_of_the_mcp_servers_rounds_outlives_a_restart_and_is_for_the_owner_only(folder: DataFolder) -> None:
+    key = folder.mcp_state_key()
+    assert len(key) >= 32
+    assert DataFolder(folder.path).mcp_state_key() == key
+    (kept,) = [file for file in folder.path.iterdir() if file.is_file() and key in file.read_text()]
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
 def test_nothing_of_the_callers_accounts_reaches_the_stack(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "sandbox_credentials", lambda ambient: ("SANDBOXKEY", "sandbox-secret"))
     monkeypatch.setattr(environment, "helm", lambda: "/opt/helm")

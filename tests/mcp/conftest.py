@@ -111,15 +111,20 @@ def begin(gateway: Gateway, name: Name, eventually: Eventually) -> Begin:
 
 async def answered(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """What the tool answers, which must be no error."""
-    result = await client.call_tool(tool, arguments)
+    result: CallToolResult = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
-    assert result.structured_content is not None
-    return result.structured_content
+    return content(result)
 
 
 async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """The problem, and the next tool, that the call must end in."""
     result: CallToolResult = await client.call_tool(tool, arguments)
     assert result.is_error, result.structured_content
-    assert result.structured_content is not None
-    return result.structured_content
+    return content(result)
+
+
+def content(result: CallToolResult) -> dict[str, Any]:
+    """What the result says, as data."""
+    document: dict[str, Any] | None = result.structured_content
+    assert document is not None
+    return document

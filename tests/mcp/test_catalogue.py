@@ -120,7 +120,7 @@ def test_annotations_follow_from_the_routes(each: Definition) -> None:
 def test_every_tool_describes_itself_its_arguments_and_its_answer(each: Definition) -> None:
     tool = each.tool()
     description = inspect.cleandoc(tool.description)
-    assert len(description.split("\n\n")) >= 2 or len(description) > 120, "what it does, and when to use it"
+    assert len(description.split("\n\n")) >= 2 or len(description) > 100, "what it does, and when to use it"
     assert [name for name, rule in tool.parameters["properties"].items() if "description" not in rule] == []
     assert tool.output_schema is not None
     assert tool.output_schema["type"] == "object"

@@ -110,3 +110,13 @@ async def test_a_client_without_forms_asks_by_itself(gateway: Gateway, make_clus
         assert annotations.destructive_hint is True
         started = await answered(client, SCALE, cluster=tag, group="workers", count=0)
     assert started["cluster"] == tag
+
+
+async def test_a_whole_cluster_is_deleted_only_by_its_name(gateway: Gateway, make_cluster: MakeCluster) -> None:
+    tag = await make_cluster()
+    assert (await gateway.admin.put("/api/v1/me/default-cluster", json={"cluster": tag})).status_code == 200
+    async with watched(gateway, "admin") as (client, changes):
+        for arguments in ({}, {"cluster": None}):
+            told = await refused(client, "cluster_delete", **arguments)
+            assert [error["field"] for error in told["problem"]["errors"]] == ["/cluster"]
+    assert changes == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
@@ -14,7 +15,7 @@ from mcp_types import CallToolResult, Request, RequestParams, Result, TextConten
 from pydantic import ConfigDict
 
 from mcp_server.tasks import IDENTIFIER
-from tests.api.conftest import Eventually, Gateway, Name
+from tests.api.conftest import Eventually, Gateway, MakeCluster, Name
 from tests.mcp.conftest import Begin, Connect, answered
 from tests.mcp.people import User
 
@@ -57,6 +58,8 @@ class Tasks(ClientExtension):
     """A client's side: polls until the end, and shows its user what is asked."""
 
     identifier = IDENTIFIER
+    patience = 0.05
+    """Seconds between two polls at most."""
 
     def __init__(self, *answers: dict[str, Any]) -> None:
         self._answers = list(answers)
@@ -77,6 +80,7 @@ class Tasks(ClientExtension):
             if task["status"] == "completed":
                 return CallToolResult.model_validate(task["result"])
             assert task["status"] in ("working", "input_required")
+            await asyncio.sleep(min(task["pollIntervalMs"] / 1000, self.patience))
 
 
 FORMS: dict[str, Any] = {"elicitation_callback": User()}
@@ -118,6 +122,17 @@ async def test_a_blocked_stage_is_asked_about_and_retried(connect: Connect, name
     asked = next(task for task in tasks.seen if task["status"] == "input_required")
     assert list(asked["inputRequests"]) == ["nodes#1"]
     assert "no capacity" in asked["inputRequests"]["nodes#1"]["params"]["message"]
+
+
+async def test_a_confirmation_is_asked_for_before_there_is_a_task(connect: Connect, make_cluster: MakeCluster) -> None:
+    tag = await make_cluster("drain")
+    user, tasks = User({"confirm": True}), Tasks({"choice": "go-on"})
+    call = {"cluster": tag, "group": "workers", "count": 0}
+    async with connect(extensions=[tasks], elicitation_callback=user) as client:
+        result = await client.call_tool("hyperpod_scale_instance_group", call)
+    assert not result.is_error
+    assert len(user.asked) == 1
+    assert tasks.seen[-1]["taskId"] == f"scale-instance-group/{tag}/workers"
 
 
 async def test_who_does_not_declare_tasks_never_meets_one(connect: Connect, begin: Begin, name: Name) -> None:

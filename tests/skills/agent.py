@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,6 +14,11 @@ from tests.skills.reading import SKILLS, Skill
 
 DECISIONS = frozenset({"tag", "availability_zone", "instance_type", "count", "capacity"})
 """All that an agent may ask its user."""
+
+PASSING = frozenset({"unavailable", "throttled"})
+"""Codes after which skills call again in a few seconds."""
+AGAIN = 30
+"""Calls until an agent gives up."""
 
 Answer = dict[str, Any]
 
@@ -32,6 +38,12 @@ class User:
     decides: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
+    news: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+    """What they have not passed on yet."""
+
+    def tell(self, text: str) -> None:
+        self.heard.append(text)
+        self.news.put_nowait(text)
 
     def ask(self, *decisions: str) -> list[Any]:
         """Answer one message that asks for these decisions."""
@@ -53,24 +65,30 @@ class Agent:
         self._client = client
 
     def tell(self, text: str) -> None:
-        self.user.heard.append(text)
+        self.user.tell(text)
 
     async def call(self, tool: str, **arguments: Any) -> Answer:
         """Raises Refused."""
         assert tool in self.skill.tools, f"{self.skill.name} does not speak of {tool}"
         beyond = set(arguments) - self.skill.parameters(tool)
         assert not beyond, f"{self.skill.name} does not speak of {beyond} of {tool}"
-        self.calls[tool] += 1
-        result = await self._client.call_tool(tool, arguments)
-        assert result.structured_content is not None, result.content
-        if result.is_error:
-            raise Refused(result.structured_content["problem"])
-        return result.structured_content
+        for _ in range(AGAIN):
+            self.calls[tool] += 1
+            result = await self._client.call_tool(tool, arguments)
+            assert result.structured_content is not None, result.content
+            answer: Answer = result.structured_content
+            if not result.is_error:
+                return answer
+            if answer["problem"]["code"] not in PASSING:
+                break
+            await asyncio.sleep(1)
+        raise Refused(answer["problem"])
 
     async def plan(self, kind: str, cluster: str, spec: Answer) -> Answer:
         """Make a plan and show it; nothing may stand in its way."""
         plan = await self.call("plan_make", kind=kind, cluster=cluster, spec=spec)
         assert plan["valid"], plan["blockers"]
+        assert plan["needs_approval"], "else the user must say yes first"
         steps = Counter(f"{each['action']} {each['kind']}" for each in plan["changes"])
         cost = (plan.get("cost") or {}).get("per_hour")
         self.tell(f"The plan: {dict(steps)}; {cost} an hour; {'; '.join(plan['warnings'])}")
@@ -99,21 +117,21 @@ class Agent:
 
 
 class Approver:
-    """A person with a role of their own, who looks at what an agent asks for and approves exactly that."""
+    """A person with a role of their own: hears from the user what an agent asks for, and approves exactly that."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.approved: list[str] = []
 
-    async def approve(self, user: User) -> str:
-        """Approve what the user was told of last."""
-        said = next(each for each in reversed(user.heard) if "approve" in each)
-        operation = re.search(r"operation approve (\S+?)`", said)
-        shown = re.search(r"hash (\w+)", said)
-        assert operation is not None
-        assert shown is not None
-        arguments = {"operation": operation[1], "plan_hash": shown[1]}
-        result = await self._client.call_tool("operation_approve", arguments)
-        assert not result.is_error, result.content
-        self.approved.append(operation[1])
-        return operation[1]
+    async def listen(self, user: User) -> None:
+        """Approve whatever the user is told about, until cancelled."""
+        while True:
+            said = await user.news.get()
+            operation = re.search(r"operation approve (\S+?)`", said)
+            shown = re.search(r"hash (\w+)", said)
+            if operation is None or shown is None:
+                continue
+            arguments = {"operation": operation[1], "plan_hash": shown[1]}
+            result = await self._client.call_tool("operation_approve", arguments)
+            assert not result.is_error, result.content
+            self.approved.append(operation[1])

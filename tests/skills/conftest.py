@@ -15,6 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.durability.runs import POLL, SPEED, entries, last_entry, raise_quotas
 from tests.local_stack import LocalStack, local_stack
 
+LIMIT = 600.0
+"""Seconds that a creation may take beside all others."""
 ROLES = {"bot": "agent", "reader": "agent", "olga": "operator"}
 """Who has a token: agents, and a person."""
 
@@ -40,7 +42,8 @@ class World:
             yield client
 
     async def until(self, operation: str, *phases: str) -> dict[str, Any]:
-        return await asyncio.to_thread(self.stack.until, operation, lambda found: found["phase"] in phases)
+        """Wait until the operation is in one of these phases."""
+        return await asyncio.to_thread(self.stack.until, operation, lambda found: found["phase"] in phases, LIMIT)
 
     async def listed(self, *tags: str) -> None:
         """Wait until the list of clusters shows these: it lags a moment behind."""
@@ -59,7 +62,13 @@ class World:
     def audited(self, name: str) -> list[dict[str, Any]]:
         """What the audit trail holds of somebody."""
         trail = self.stack.gateway.get("/audit", params={"page_size": 200}).raise_for_status().json()["entries"]
-        return [entry for entry in trail if entry["principal"] == name]
+        return [entry for entry in trail if entry["by"] == name]
+
+    def started_by(self, name: str) -> list[str]:
+        """The operations that somebody has asked for."""
+        query: dict[str, str | int] = {"started_by": name, "page_size": 200}
+        listed = self.stack.gateway.get("/operations", params=query).raise_for_status().json()["operations"]
+        return [each["id"] for each in listed]
 
     def make_fail(self, cluster: str, node: str) -> None:
         """Break a node's GPU."""

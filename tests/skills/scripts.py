@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from string import ascii_lowercase
 from typing import Any
 
 from tests.skills.agent import Agent, Answer
-
-Approval = Callable[[], Awaitable[Any]]
-"""A person looks at what the agent has just asked for, and approves it."""
 
 
 @dataclass
@@ -30,10 +29,10 @@ async def instance_type(agent: Agent, said: str, **where: str) -> Answer:
     return found
 
 
-async def create_cluster(agent: Agent, said: str, approval: Approval) -> str:
+async def create_cluster(agent: Agent, said: str) -> str:
     """Steps 1 and 3 to 7, for a user who wants ``said`` in a new cluster with any name. Returns the tag."""
-    there = await agent.call("cluster_list_all")
-    for each in there["clusters"]:
+    there = (await agent.call("cluster_list_all"))["clusters"]
+    for each in there:
         agent.tell(f"There is {each['tag']} in {each['region']}.")
     await agent.call("operation_list", needs_attention=True)
     await agent.call("operation_list", kind="create-cluster", page_size=20)
@@ -44,15 +43,20 @@ async def create_cluster(agent: Agent, said: str, approval: Approval) -> str:
     group = {"instance_type": wanted["instance_type"], "count": count, "availability_zone": zone}
     assert count <= wanted["quota"]
 
-    await agent.plan("create-cluster", "hypd-1130a", {"instance_groups": [group]})
+    await agent.plan("create-cluster", _likely_tag({each["tag"] for each in there}), {"instance_groups": [group]})
     begun = await agent.call("cluster_create", instance_groups=[group])
     agent.tell(begun["next"])
     tag = str(begun["cluster"])
     agent.tell(f"The cluster's tag is {tag}.")
-    await approval()
     await agent.done(begun["operation"])
     await report_cluster(agent, tag)
     return tag
+
+
+def _likely_tag(taken: set[str]) -> str:
+    """``hypd-``, month and day, and the first free letter."""
+    today = f"hypd-{datetime.now(UTC):%m%d}"
+    return next(today + letter for letter in ascii_lowercase if today + letter not in taken)
 
 
 async def report_cluster(agent: Agent, tag: str) -> None:
@@ -87,7 +91,7 @@ async def go_on_with_a_creation(agent: Agent) -> str:
     return str(operation)
 
 
-async def add_capacity(agent: Agent, tag: str, said: str, approval: Approval) -> Answer:
+async def add_capacity(agent: Agent, tag: str, said: str) -> Answer:
     """A group of another type beside those that are there. Returns the group."""
     before = (await agent.call("cluster_get_instance_groups", cluster=tag))["hyperpod"]["instance_groups"]
     await agent.call("operation_list", cluster=tag, needs_attention=True)
@@ -97,7 +101,6 @@ async def add_capacity(agent: Agent, tag: str, said: str, approval: Approval) ->
     asked = {"instance_type": wanted["instance_type"], "count": count, "availability_zone": zone}
     plan = await agent.plan("add-instance-group", tag, {"name": "g5-2", **asked})
     operation = await agent.start("hyperpod_add_instance_group", cluster=tag, group="g5-2", plan=plan["plan"], **asked)
-    await approval()
     await agent.done(operation)
     after = (await agent.call("cluster_get_instance_groups", cluster=tag))["hyperpod"]["instance_groups"]
     (added,) = [group for group in after if group["name"] == "g5-2"]
@@ -105,13 +108,12 @@ async def add_capacity(agent: Agent, tag: str, said: str, approval: Approval) ->
     return found
 
 
-async def switch_on(agent: Agent, tag: str, approval: Approval, **wanted: Answer) -> dict[str, str]:
+async def switch_on(agent: Agent, tag: str, **wanted: Answer) -> dict[str, str]:
     """All of ``wanted`` in one operation. Returns the states before, and after."""
     before = await _states(agent, tag)
     changes = {name: settings for name, settings in wanted.items() if before[name] in ("off", "degraded")}
     plan = await agent.plan("update-features", tag, changes)
     operation = await agent.start("hyperpod_update_advanced_features", cluster=tag, plan=plan["plan"], **changes)
-    await approval()
     ended = await agent.done(operation)
     agent.tell("Done: " + ", ".join(stage["name"] for stage in ended["stages"]))
     return await _states(agent, tag)
@@ -122,8 +124,8 @@ async def _states(agent: Agent, tag: str) -> dict[str, str]:
     return {each["feature"]: each["state"] for each in features}
 
 
-async def repair(agent: Agent, tag: str, approval: Approval, after_reboot: Callable[[], Awaitable[Any]]) -> list[str]:
-    """One unhealthy node, up the ladder. ``after_reboot``: what happens to the hardware meanwhile. Returns the rungs."""
+async def repair(agent: Agent, tag: str, after_reboot: Callable[[], Awaitable[Any]]) -> list[str]:
+    """One unhealthy node, up the ladder. ``after_reboot``: what the hardware does meanwhile. Returns the rungs."""
     unhealthy = (await agent.call("node_list", cluster=tag, unhealthy=True))["nodes"]
     (node,) = [each["name"] for each in unhealthy]
     group = unhealthy[0]["group"]
@@ -136,7 +138,6 @@ async def repair(agent: Agent, tag: str, approval: Approval, after_reboot: Calla
     for rung in ("reboot", "replace"):
         plan = await agent.plan(f"{rung}-nodes", tag, {"nodes": [node]})
         operation = await agent.start(f"hyperpod_node_{rung}", nodes=[node], cluster=tag, plan=plan["plan"])
-        await approval()
         await agent.done(operation)
         rungs.append(rung)
         if rung == "reboot":
@@ -151,14 +152,13 @@ async def repair(agent: Agent, tag: str, approval: Approval, after_reboot: Calla
     return rungs
 
 
-async def tear_down(agent: Agent, tag: str, approval: Approval) -> Answer:
+async def tear_down(agent: Agent, tag: str) -> Answer:
     """Everything of a cluster that the user has named. Returns the operation's result."""
     assert [each["tag"] for each in (await agent.call("cluster_list_all", search=tag))["clusters"]] == [tag]
     await agent.call("cluster_get_status", cluster=tag)
     await agent.call("job_list_all", cluster=tag, state="running")
     plan = await agent.plan("delete-cluster", tag, {"level": "network"})
     operation = await agent.start("cluster_delete", cluster=tag, level="network", plan=plan["plan"])
-    await approval()
     await agent.done(operation)
     result: Answer = (await agent.call("operation_get", operation=operation))["operation"]["result"]
     agent.tell(f"Left over: {result['remaining']}")
@@ -177,10 +177,9 @@ async def why_a_creation_fails(agent: Agent) -> Finding:
     await agent.call("cluster_get_status", cluster=tag)
     (stuck,) = [stage for stage in now["stages"] if stage["state"] == "blocked"]
     problem = stuck["problem"]
-    finding = Finding(
-        [f"{stuck['name']} is blocked, attempt {stuck['attempt']}: {problem['code']}, {problem['detail']}"]
-    )
-    if stuck["name"] in ("access", "dependencies"):
+    stage = stuck["name"]
+    finding = Finding([f"{stage} is blocked, attempt {stuck['attempt']}: {problem['code']}, {problem['detail']}"])
+    if stage in ("access", "dependencies"):
         status = await agent.call("cluster_get_dependency_status", cluster=tag)
         finding.evidence.append(f"installed: {[each['name'] for each in status['components']]}")
     types = [group["instance_type"] for group in spec["instance_groups"]]

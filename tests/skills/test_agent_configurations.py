@@ -16,7 +16,7 @@ from tests.skills.reading import AGENTS, TOOLS
 SCRIPT = Path(__file__).parents[2] / "scripts" / "agent_configurations.py"
 KIRO = json.loads((AGENTS / "kiro-cli" / "hypd-inst-agent.json").read_text())
 CLAUDE = json.loads((AGENTS / "claude-code" / "settings.json").read_text())["permissions"]
-READING = {name for name, tool in TOOLS.items() if tool.tool().annotations.read_only_hint}
+READING = {name for name, tool in TOOLS.items() if (hints := tool.tool().annotations) and hints.read_only_hint}
 CHANGING = set(TOOLS) - READING
 
 

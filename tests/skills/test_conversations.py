@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from tests.durability.runs import create, effects
@@ -48,15 +47,25 @@ class Talk:
         return self.agent.user
 
 
-Script = Callable[[Agent, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+Script = Callable[[Agent], Awaitable[Any]]
 
 
 async def talk(world: World, skill: str, user: User, script: Script, speaker: str = "bot") -> Talk:
     """One conversation, with a person at hand who approves what the agent asks for."""
     async with world.connected(speaker) as client, world.connected("olga") as console:
         agent, person = Agent(skill, client, user), Approver(console)
-        came_of_it = await script(agent, lambda: person.approve(user))
-        return Talk(agent, person.approved, came_of_it)
+        acting = asyncio.ensure_future(script(agent))
+        listening = asyncio.create_task(person.listen(user))
+        try:
+            await asyncio.wait((acting, listening), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            over = listening.done()
+            acting.cancel()
+            listening.cancel()
+            await asyncio.gather(acting, listening, return_exceptions=True)
+    if over:
+        listening.result()
+    return Talk(agent, person.approved, acting.result())
 
 
 class Conversations:
@@ -85,16 +94,12 @@ class Conversations:
     async def _created(self) -> Talk:
         await self.world.listed(*EXISTING)
         user = User({"count": 1, "availability_zone": "us-west-2c"})
-        return await talk(
-            self.world, "create-cluster", user, lambda agent, ok: scripts.create_cluster(agent, "g6.4xl", ok)
-        )
+        return await talk(self.world, "create-cluster", user, lambda agent: scripts.create_cluster(agent, "g6.4xl"))
 
     async def _grown(self) -> Talk:
         tag = (await self.created).came_of_it
         user = User({"count": 1, "availability_zone": "us-west-2a"})
-        return await talk(
-            self.world, "add-capacity", user, lambda agent, ok: scripts.add_capacity(agent, tag, "g5.8xl", ok)
-        )
+        return await talk(self.world, "add-capacity", user, lambda agent: scripts.add_capacity(agent, tag, "g5.8xl"))
 
     async def _switched(self) -> Talk:
         await self.world.until("create-cluster/train", "succeeded")
@@ -103,12 +108,12 @@ class Conversations:
             self.world,
             "manage-features",
             User(),
-            lambda agent, ok: scripts.switch_on(agent, "train", ok, tiered_checkpointing=on, training_operator=on),
+            lambda agent: scripts.switch_on(agent, "train", tiered_checkpointing=on, training_operator=on),
         )
 
     async def _torn_down(self) -> Talk:
         await self.switched
-        return await talk(self.world, "teardown", User(), lambda agent, ok: scripts.tear_down(agent, "train", ok))
+        return await talk(self.world, "teardown", User(), lambda agent: scripts.tear_down(agent, "train"))
 
     async def _examined(self) -> Talk:
         await self.world.until("create-cluster/serve", "succeeded")
@@ -119,7 +124,7 @@ class Conversations:
             self.world,
             "investigate-node-health",
             User(),
-            lambda agent, _: scripts.how_healthy_the_nodes_are(agent, "serve"),
+            lambda agent: scripts.how_healthy_the_nodes_are(agent, "serve"),
             "reader",
         )
         over.effects = self.world.effects_on("serve", before)
@@ -132,7 +137,7 @@ class Conversations:
             self.world.make_fail("serve", node["name"])
 
         return await talk(
-            self.world, "repair-nodes", User(), lambda agent, ok: scripts.repair(agent, "serve", ok, breaks_again)
+            self.world, "repair-nodes", User(), lambda agent: scripts.repair(agent, "serve", breaks_again)
         )
 
     async def _broken_off(self) -> str:
@@ -142,9 +147,8 @@ class Conversations:
         user = User()
         group = {"instance_type": "ml.g5.8xlarge", "count": 1}
 
-        async def leaves(agent: Agent, approval: Callable[[], Awaitable[Any]]) -> str:
+        async def leaves(agent: Agent) -> str:
             operation = await agent.start("cluster_create", tag="halfway", instance_groups=[group])
-            await approval()
             while True:
                 seen = await agent.call("operation_wait", operation=operation, timeout_seconds=1)
                 states = {stage["name"]: stage["state"] for stage in seen["operation"]["stages"]}
@@ -160,7 +164,7 @@ class Conversations:
             self.world,
             "investigate-creation-failure",
             User(),
-            lambda agent, _: scripts.why_a_creation_fails(agent),
+            lambda agent: scripts.why_a_creation_fails(agent),
             "reader",
         )
         over.effects = self.world.effects_on("halfway", before)
@@ -170,7 +174,7 @@ class Conversations:
         await self.explained
         self.world.stack.sandbox.delete("/faults").raise_for_status()
         before = self.world.last_entry()
-        over = await talk(self.world, "create-cluster", User(), lambda agent, _: scripts.go_on_with_a_creation(agent))
+        over = await talk(self.world, "create-cluster", User(), lambda agent: scripts.go_on_with_a_creation(agent))
         over.effects = self.world.effects_on("halfway", before)
         return over
 
@@ -214,7 +218,7 @@ async def test_tiered_storage_and_training_operator_come_together_where_neither_
     assert {state for name, state in states.items() if name not in ("tiered_checkpointing", "training_operator")} == {
         "off"
     }
-    assert over.agent.calls["hyperpod_update_advanced_features"] == len(over.approved) == 1
+    assert over.approved == ["update-features/train/tiered_checkpointing+training_operator"]
     assert not over.user.asked
 
 
@@ -265,9 +269,12 @@ async def test_a_creation_that_broke_off_in_the_dependencies_is_found_and_ends_w
     assert done["aws eks CreateCluster"] == done["aws sagemaker CreateCluster"] == 1
 
 
-async def test_who_only_investigates_is_in_no_audit_trail(conversations: Conversations) -> None:
+async def test_who_only_investigates_asks_for_plans_and_starts_nothing(conversations: Conversations) -> None:
     await asyncio.gather(conversations.examined, conversations.explained)
-    assert conversations.world.audited("reader") == []
+    world = conversations.world
+    assert {(entry["path"], entry["operation"]) for entry in world.audited("reader")} == {("/api/v1/plans", None)}
+    assert world.started_by("reader") == []
+    assert f"create-cluster/{(await conversations.created).came_of_it}" in world.started_by("bot")
 
 
 async def test_an_agent_approves_nothing(conversations: Conversations, world: World) -> None:

@@ -21,12 +21,12 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
 
 
 def test_a_tag_is_suggested_that_no_cluster_has(console: Console) -> None:
-    first = console.page("create").run().text_input("create/tag").value
+    first = str(console.page("create").run().text_input("create/tag").value)
     assert re.fullmatch(r"hypd-\d{4}[a-z]+", first)
     console.wait(start_cluster(console.temporal, first))
     console.until(lambda: console.get("/clusters", search=first)["clusters"])
 
-    second = console.page("create").run().text_input("create/tag").value
+    second = str(console.page("create").run().text_input("create/tag").value)
 
     assert second.startswith("hypd-")
     assert second != first

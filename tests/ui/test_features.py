@@ -26,7 +26,7 @@ def planned(page: AppTest, tag: str) -> AppTest:
 
 
 def test_every_feature_is_shown_as_it_really_is_and_why(console: Console) -> None:
-    page, tag = features(console)
+    page, _ = features(console)
     said = texts(page).replace("\\", "")
 
     switches = [str(each.key) for kind in (page.toggle, page.segmented_control) for each in kind]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from temporalio.client import Client
 
 from contracts import eks, storage
-from contracts.capacity import InstanceGroupSpec
 from contracts.cluster import ClusterSpec
 from contracts.decision import Abort, Answer, Approval, Resolution
 from contracts.operation import Phase, Progress

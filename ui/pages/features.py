@@ -8,8 +8,9 @@ from contracts import endpoints
 from contracts.features import Features
 from contracts.operation import Operation
 from ui.cluster_picker import chosen_cluster
+from ui.faults import Faults
+from ui.feature_cards import feature_cards
 from ui.feature_progress import progress, running_updates
-from ui.feature_rows import feature_rows
 from ui.fields import Entered
 from ui.kept import drop, kept
 from ui.problems import problems_shown
@@ -48,13 +49,20 @@ def _features(tag: str) -> Features:
 def _form(tag: str, features: Features, may: bool) -> None:
     form = f"{tag}/features"
     found = faults(form)
-    touched = feature_rows(form, features.features, found, disabled=not may)
-    along = st.checkbox("Switch on, too, what they need", key=f"{form}/prerequisites", disabled=not may or not touched)
-    body: Entered = touched | ({"enable_prerequisites": True} if along and touched else {})
-    if not touched:
-        found.rest()
-        st.caption("Nothing was touched." if may else "You may look, and switch nothing.")
-        return
+    # What comes of the switches is told above them: there are more of them than a window shows.
+    above = st.container()
+    touched = feature_cards(form, features.features, found, disabled=not may)
+    with above:
+        if touched:
+            _wish(form, tag, touched, found, may)
+        else:
+            found.rest()
+            st.caption("Nothing was touched." if may else "You may look, and switch nothing.")
+
+
+def _wish(form: str, tag: str, touched: Entered, found: Faults, may: bool) -> None:
+    along = st.checkbox("Switch on, too, what they need", key=f"{form}/prerequisites", disabled=not may)
+    body = touched | ({"enable_prerequisites": True} if along else {})
 
     def started(_: Operation) -> None:
         st.session_state[f"{form}/anew"] = True

@@ -7,9 +7,9 @@ import streamlit as st
 from contracts import endpoints
 from contracts.cluster import ClusterRecord
 from ui.cluster_picker import chosen_cluster
-from ui.links import page_link, parameter
+from ui.links import parameter
 from ui.node_actions import actions
-from ui.node_detail import node_shown
+from ui.node_detail import living_there, node_shown
 from ui.node_table import table
 from ui.problems import escaped, problems_shown
 from ui.session import gateway, may_change, signed_in
@@ -32,7 +32,9 @@ def page() -> None:
 
 
 def _one(tag: str, node: str, may: bool) -> None:
-    page_link("nodes", "All nodes", ":material/arrow_back:", cluster=tag)
+    st.button(
+        "All nodes", key="nodes/all", icon=":material/arrow_back:", type="tertiary", on_click=_look_at, args=(None,)
+    )
     st.subheader(escaped(node), anchor=False)
     node_shown(tag, node)
     actions(tag, [node], may)
@@ -50,8 +52,24 @@ def _all(record: ClusterRecord, may: bool) -> None:
         return
     with st.container(horizontal=True):
         for name in chosen[:_MOST_LINKS]:
-            page_link("nodes", escaped(name), ":material/zoom_in:", cluster=record.tag, node=name)
+            st.button(
+                name,
+                key=f"nodes/look/{name}",
+                icon=":material/zoom_in:",
+                type="tertiary",
+                on_click=_look_at,
+                args=(name,),
+            )
+    living_there(record.tag, chosen)
     actions(record.tag, chosen, may)
+
+
+def _look_at(node: str | None) -> None:
+    """One node, or all of them: the address says so."""
+    if node is None:
+        st.query_params.pop("node", None)
+    else:
+        st.query_params["node"] = node
 
 
 def _groups(record: ClusterRecord) -> list[str]:

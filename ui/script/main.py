@@ -12,8 +12,11 @@ from ui.pages import navigation
 
 # Of its own: an icon by name is fetched from elsewhere, and the console works without the internet.
 ICON = str(Path(__file__).parent.parent / "icon.svg")
+STYLE = Path(__file__).parent / "style.css"
+SIDEBAR_PIXELS = 220
 
-st.set_page_config(page_title="InstantStart", page_icon=ICON, layout="wide")
+st.set_page_config(page_title="InstantStart", page_icon=ICON, layout="wide", initial_sidebar_state=SIDEBAR_PIXELS)
+st.html(STYLE)
 
 caller = session.signed_in()
 chosen = st.navigation(navigation(), position="sidebar")

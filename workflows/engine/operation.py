@@ -416,7 +416,7 @@ class Operation(Generic[Spec]):
         try:
             corrected = self._corrected(corrections)
         except ValidationError as error:
-            raise refusal(invalid(field_errors(error, prefix="/corrections"))) from error
+            raise refusal(invalid(field_errors(error, "/corrections", type(self.spec)))) from error
         open_inputs = {
             path for plan in self.plans if not self.progress.stages[plan.name].state.finished for path in plan.inputs
         }

@@ -42,27 +42,30 @@ _SETTINGS: dict[Feature, tuple[type[Toggle], tuple[tuple[str, str], ...]]] = {
 """Features that have settings, and these as forms show them."""
 
 ON, OFF = "On", "Off"
+_ABREAST = 2
 
 
-def feature_rows(form: str, features: Iterable[FeatureStatus], found: Faults, disabled: bool) -> Entered:
-    """Draw a row for each feature, and return those that were touched, as the gateway takes them."""
+def feature_cards(form: str, features: Iterable[FeatureStatus], found: Faults, disabled: bool) -> Entered:
+    """Draw a card for each feature, and return those that were touched, as the gateway takes them."""
     touched: Entered = {}
-    for status in sorted(features, key=lambda each: list(DEFINITIONS).index(each.feature)):
-        with st.container(border=True, gap="small"):
-            change = _row(f"{form}/{status.feature}", status, found, disabled)
+    order = list(DEFINITIONS)
+    places = st.columns(_ABREAST)
+    for place, status in enumerate(sorted(features, key=lambda each: order.index(each.feature))):
+        with places[place % _ABREAST], st.container(border=True):
+            change = _card(f"{form}/{status.feature}", status, found, disabled)
         if change is not None:
             touched[status.feature.value] = change
     return touched
 
 
-def _row(key: str, status: FeatureStatus, found: Faults, disabled: bool) -> Entered | None:
-    switch, about = st.columns([1, 7], vertical_alignment="center")
-    with switch:
+def _card(key: str, status: FeatureStatus, found: Faults, disabled: bool) -> Entered | None:
+    about, switch = st.columns([3, 1])
+    with switch, st.container(horizontal_alignment="right"):
         enabled = _switch(f"{key}/{status.state}", status, disabled)
     with about:
         st.markdown("  \n".join(_said(status, enabled)))
-        wanted = enabled or (enabled is None and status.state.there)
-        entered = _settings(key, status, found, disabled) if wanted else {}
+    wanted = enabled or (enabled is None and status.state.there)
+    entered = _settings(key, status, found, disabled) if wanted else {}
     found.at(f"/{status.feature}")
     if enabled is None and not entered:
         return None
@@ -94,12 +97,12 @@ def _switch(key: str, status: FeatureStatus, disabled: bool) -> bool | None:
     if status.state in (FeatureState.ON, FeatureState.OFF):
         now = status.state is FeatureState.ON
         wanted = st.toggle(
-            DEFINITIONS[status.feature].title, now, key=key, disabled=disabled, label_visibility="hidden"
+            DEFINITIONS[status.feature].title, now, key=key, disabled=disabled, label_visibility="collapsed"
         )
         return wanted if wanted != now else None
     # Neither on nor off: completing it and taking it away are both changes.
     chosen = st.segmented_control(
-        DEFINITIONS[status.feature].title, [ON, OFF], key=key, disabled=disabled, label_visibility="hidden"
+        DEFINITIONS[status.feature].title, [ON, OFF], key=key, disabled=disabled, label_visibility="collapsed"
     )
     return None if chosen is None else chosen == ON
 

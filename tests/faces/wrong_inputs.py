@@ -1,0 +1,211 @@
+"""Wrong inputs of everything that starts or answers an operation, as each face is given them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from contracts import endpoints as to
+from contracts.endpoints import Endpoint
+
+GROUP = {"instance_type": "ml.g6.4xlarge", "count": 1}
+ONE_GROUP = {"/instance_groups/0": ""}
+NODE = "i-0123456789abcdef0"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One wrong request. Where it names no cluster and no operation, it is about ones that are there."""
+
+    endpoint: Endpoint[Any]
+    tool: str
+    body: Any = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] | None = None
+    """Arguments of the tool; None: parameters and body, as they are."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where pointers into the body point to among the arguments."""
+    operation: str | None = None
+    """What the operation does that is answered, and the phase to wait for."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return dict(self.given) if self.given is not None else {**self.parameters, **(self.body or {})}
+
+    def pointed(self, pointer: str) -> str:
+        """The pointer as the tool has it."""
+        for sent, argument in {"/tag": "/cluster", **self.places}.items():
+            if pointer == sent or pointer.startswith(f"{sent}/"):
+                return argument + pointer.removeprefix(sent)
+        return pointer
+
+    def __str__(self) -> str:
+        return f"{self.endpoint.name} {self.parameters or ''} {self.body or ''}"
+
+
+def _created(body: dict[str, Any]) -> Wrong:
+    return Wrong(to.CREATE_CLUSTER, "cluster_create", body, places={"/tag": "/tag"})
+
+
+def _control_plane(tag: str, network: dict[str, Any], **other: Any) -> Wrong:
+    body = {**({"network": network} if network else {}), **other}
+    given = {"tag": tag, **network, **other}
+    places = {"/tag": "/tag", "/network": ""}
+    return Wrong(to.CREATE_CONTROL_PLANE, "cluster_create_eks", body, {"tag": tag}, given, places)
+
+
+def _hyperpod(group: dict[str, Any]) -> Wrong:
+    return Wrong(to.CREATE_HYPERPOD, "hyperpod_create", {"instance_groups": [group]}, given=group, places=ONE_GROUP)
+
+
+def _added(group: dict[str, Any]) -> Wrong:
+    given = {"group" if key == "name" else key: value for key, value in group.items()}
+    # A tool's capacity is the kind alone.
+    body = {**group, "capacity": {"kind": group["capacity"]}} if "capacity" in group else group
+    places = {"/name": "/group"}
+    return Wrong(to.ADD_INSTANCE_GROUP, "hyperpod_add_instance_group", body, given=given, places=places)
+
+
+def _node_group(name: str, types: list[str], **other: Any) -> Wrong:
+    scaling = {key: other.pop(key) for key in ("desired", "minimum", "maximum") if key in other}
+    body = {"name": name, "instance_types": types, **({"scaling": scaling} if scaling else {}), **other}
+    given = {"node_group": name, "instance_types": types, **scaling, **other}
+    places = {"/name": "/node_group", "/scaling": ""}
+    return Wrong(to.CREATE_NODE_GROUP, "cluster_nodegroup_create", body, given=given, places=places)
+
+
+def _pool(body: dict[str, Any]) -> Wrong:
+    given = {"node_pool" if key == "name" else key: value for key, value in body.items()}
+    return Wrong(to.CREATE_NODE_POOL, "node_pool_create", body, given=given, places={"/name": "/node_pool"})
+
+
+def _scaled(group: str, count: Any) -> Wrong:
+    return Wrong(to.SCALE_INSTANCE_GROUP, "hyperpod_scale_instance_group", {"count": count}, {"group": group})
+
+
+def _scaled_nodes(name: str, body: dict[str, Any]) -> Wrong:
+    given = {"node_group": name, **body}
+    return Wrong(
+        to.SCALE_NODE_GROUP, "cluster_nodegroup_scale", body, {"name": name}, given, places={"/name": "/node_group"}
+    )
+
+
+def _answered(endpoint: Endpoint[Any], tool: str, operation: str, body: dict[str, Any]) -> Wrong:
+    return Wrong(endpoint, tool, body, operation=operation)
+
+
+def _unknown(endpoint: Endpoint[Any], tool: str, body: dict[str, Any]) -> Wrong:
+    none = "create-cluster/none"
+    return Wrong(endpoint, tool, body, {"id": none}, given={"operation": none, **body})
+
+
+_NOWHERE: dict[str, Any] = {"parameters": {"tag": "nobody"}, "given": {"cluster": "nobody"}}
+_MISNAMED: dict[str, Any] = {"parameters": {"tag": "Bad_Tag"}, "given": {"cluster": "Bad_Tag"}}
+_DECIDE = (to.DECIDE_OPERATION, "operation_decide")
+_RETRY = (to.RETRY_OPERATION, "operation_retry")
+_SKIP = (to.SKIP_STAGE, "operation_skip")
+_ABORT = (to.ABORT_OPERATION, "operation_abort")
+_APPROVE = (to.APPROVE_OPERATION, "operation_approve")
+_REJECT = (to.REJECT_OPERATION, "operation_reject")
+
+WRONG: list[Wrong] = [
+    _created({"tag": "Demo_1"}),
+    _created({"tag": ""}),
+    _created({"tag": 7}),
+    _created({"tag": "ok", "region": "eu-north-1"}),
+    _created({"tag": "ok", "region": "Oregon"}),
+    _created({"tag": "ok", "kubernetes_version": 1.3, "network": {"vpc_cidr": "10.0.0.0/8"}}),
+    _created({"tag": "ok", "network": {"vpc_cidr": "10.0.0.1/16", "colour": "red"}}),
+    _created({"tag": "ok", "network": {"vpc_id": "vpc-1"}}),
+    _created({"tag": "ok", "instance_groups": [{"instance_type": "g6.4xlarge", "count": "one"}]}),
+    _created({"tag": "ok", "instance_groups": [{**GROUP, "availability_zone": "west"}]}),
+    _created({"tag": "ok", "instance_groups": "two"}),
+    _created({"tag": "ok", "hyperpod": {"node_recovery": "Perhaps"}}),
+    _control_plane("Bad_Tag", {}),
+    _control_plane("ok", {"vpc_cidr": "10.0.0.1/16"}),
+    _control_plane("ok", {"vpc_cidr": "ten", "vpc_id": "vpc-1"}, kubernetes_version="1.x"),
+    Wrong(to.IMPORT_CLUSTER, "cluster_import", {"tag": "A_1", "eks_cluster": "-"}, places={"/tag": "/tag"}),
+    Wrong(to.IMPORT_CLUSTER, "cluster_import", {"tag": "a", "grant_access": "perhaps"}, places={"/tag": "/tag"}),
+    Wrong(to.VERIFY_ACCESS, "access_verify", **_NOWHERE),
+    Wrong(to.VERIFY_CLUSTER, "cluster_verify", **_NOWHERE),
+    Wrong(to.REDETECT_CLUSTER, "cluster_redetect", **_MISNAMED),
+    Wrong(to.INSTALL_DEPENDENCIES, "cluster_configure_dependencies", {"components": ["x"]}),
+    Wrong(to.INSTALL_DEPENDENCIES, "cluster_configure_dependencies", {"components": "all of them"}),
+    _hyperpod({"instance_type": "g6.4xlarge", "count": 2}),
+    _hyperpod({"count": 2}),
+    _hyperpod({**GROUP, "volume_gib": 0}),
+    _added({"instance_type": "p5.48xlarge", "count": True, "name": "A_b"}),
+    _added({**GROUP, "capacity": "cheap"}),
+    _added({**GROUP, "count": -1, "availability_zone": "us-west-2", "subnet_id": "subnet-x"}),
+    _added({**GROUP, "count": 1_000_000}),
+    _added({**GROUP, "labels": {"sagemaker.amazonaws.com/node-health-status": "fine"}}),
+    _added({**GROUP, "taints": [{"key": "a", "effect": "Sometimes"}]}),
+    _added({**GROUP, "deep_health_checks": ["Everything"]}),
+    _scaled("workers", -1),
+    _scaled("workers", "abc"),
+    _scaled("workers", 10_000_000),
+    _scaled("work_ers", 2),
+    Wrong(to.UPDATE_INSTANCE_GROUP, "hyperpod_update_instance_group", {}, {"group": "workers"}),
+    Wrong(to.UPDATE_INSTANCE_GROUP, "hyperpod_update_instance_group", {"min_count": "abc"}, {"group": "workers"}),
+    Wrong(to.DELETE_INSTANCE_GROUP, "hyperpod_delete_instance_group", None, {"group": "work_ers"}),
+    Wrong(to.DELETE_INSTANCE_GROUP, "hyperpod_delete_instance_group", None, {"group": "workers", "drain": "perhaps"}),
+    Wrong(to.UPDATE_SOFTWARE, "hyperpod_update_software", {"groups": ["a", "a"]}),
+    Wrong(to.UPDATE_SOFTWARE, "hyperpod_update_software", {"image_id": "latest", "release_version": "1"}),
+    Wrong(to.REBOOT_NODES, "hyperpod_node_reboot", {"nodes": []}),
+    Wrong(to.REBOOT_NODES, "hyperpod_node_reboot", {"nodes": [NODE], "drain_timeout_minutes": 10_000}),
+    Wrong(to.REPLACE_NODES, "hyperpod_node_replace", {"nodes": ["no/node"], "drain": "perhaps"}),
+    Wrong(to.DELETE_NODES, "hyperpod_node_delete", {"nodes": NODE}),
+    Wrong(to.UPDATE_FEATURES, "hyperpod_update_advanced_features", {}),
+    Wrong(
+        to.UPDATE_FEATURES,
+        "hyperpod_update_advanced_features",
+        {"tiered_checkpointing": {"enabled": True, "memory_percentage": 5}, "autoscaling": {"enabled": "on top"}},
+    ),
+    _node_group("a b", ["ml.g5.8xlarge"], desired=2, minimum=3),
+    _node_group("cpu", ["m5.large"], desired="abc", capacity="cheap"),
+    _scaled_nodes("cpu", {"desired": 5, "maximum": 1}),
+    _scaled_nodes("cpu", {"desired": -1}),
+    Wrong(
+        to.DELETE_NODE_GROUP,
+        "cluster_nodegroup_delete",
+        None,
+        {"name": "a b"},
+        {"node_group": "a b"},
+        {"/name": "/node_group"},
+    ),
+    _pool({"name": "A", "instance_groups": ["a", "a"]}),
+    _pool({"name": "pool", "instance_groups": ["a"], "consolidation": "Never", "weight": 1_000}),
+    Wrong(to.DELETE_NODE_POOL, "node_pool_delete", None, {"name": "A"}, {"node_pool": "A"}, {"/name": "/node_pool"}),
+    Wrong(to.CREATE_STORAGE, "s3_storage_create", {"claim": "X", "prefix": "no-slash"}),
+    Wrong(to.CREATE_STORAGE, "s3_storage_create", {"claim": "data", "read_only": "perhaps"}),
+    Wrong(to.DELETE_CLUSTER, "cluster_delete", {"level": "hyperpod", "delete_bucket": True}),
+    Wrong(to.DELETE_CLUSTER, "cluster_delete", {"level": "everything"}),
+    _unknown(*_DECIDE, {"answer": {"choice": "wait"}}),
+    _answered(*_DECIDE, "run running", {"answer": {"choice": "wait"}}),
+    _answered(*_DECIDE, "drain waiting_for_decision", {"answer": {"choice": "perhaps"}}),
+    _answered(*_DECIDE, "drain waiting_for_decision", {"answer": "wait"}),
+    _answered(*_DECIDE, "drain waiting_for_decision", {"answer": {"choice": "wait"}, "decision": "capacity"}),
+    _unknown(*_RETRY, {}),
+    _answered(*_RETRY, "run running", {}),
+    _answered(*_RETRY, "block blocked", {"stage": "dancing"}),
+    _answered(*_RETRY, "block blocked", {"attempt": 99}),
+    _answered(*_RETRY, "block blocked", {"attempt": "abc"}),
+    _answered(*_RETRY, "block blocked", {"attempt": -1, "stage": 7}),
+    _answered(*_RETRY, "block blocked", {"corrections": ["a"]}),
+    _unknown(*_SKIP, {}),
+    _answered(*_SKIP, "run running", {}),
+    _answered(*_SKIP, "block blocked", {"attempt": "abc"}),
+    _answered(*_SKIP, "block blocked", {"stage": "dancing"}),
+    _unknown(*_ABORT, {}),
+    _answered(*_ABORT, "run running", {"reason": "x" * 1001}),
+    _answered(*_ABORT, "run running", {"reason": 7}),
+    _unknown(*_APPROVE, {"plan_hash": "0"}),
+    _answered(*_APPROVE, "run running", {"plan_hash": "0"}),
+    _answered(*_APPROVE, "drain waiting_for_approval", {"plan_hash": "0"}),
+    _answered(*_APPROVE, "drain waiting_for_approval", {"plan_hash": 7, "reason": ["none"]}),
+    _unknown(*_REJECT, {}),
+    _answered(*_REJECT, "run running", {}),
+    _answered(*_REJECT, "run running", {"reason": "x" * 1001}),
+]
+"""All of them. Unknown members are the gateway's to refuse; a tool has no more arguments than it declares."""
