@@ -8,11 +8,15 @@ from socket import socket
 
 import uvicorn
 from pydantic import ValidationError
+from starlette.types import ASGIApp
 
 from api.app import create_app
 from api.settings import Settings
 
 GRACE_SECONDS = 10
+KEEP_ALIVE_SECONDS = 75
+"""How long an idle connection is kept: longer than clients do (httpx 5 seconds), since a request that comes in the
+moment in which it is closed is lost."""
 
 
 logger = logging.getLogger("instantstart.api")
@@ -41,18 +45,23 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server(settings: Settings) -> Server:
-    """The gateway's server, ready to run."""
-    config = uvicorn.Config(
-        create_app(settings),
-        host=settings.host,
-        port=settings.port,
-        access_log=False,  # the request context logs, with request ids
-        log_level="info",
+def configuration(app: ASGIApp, host: str, port: int, log_level: str = "info") -> uvicorn.Config:
+    """How ``app`` is served."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        access_log=False,  # the gateway logs its requests itself: with request ids, without queries
+        log_level=log_level,
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
-    return Server(config)
+
+
+def server(settings: Settings) -> Server:
+    """The gateway's server, ready to run."""
+    return Server(configuration(create_app(settings), settings.host, settings.port))
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from api.auth import Reader
 from api.managed import STARTS, Start, Tag, known
+from api.problems import parse
 from api.services import Parts, Services, reply
 from contracts import catalogue
 from contracts.answers import NodeGroupList
@@ -56,11 +57,11 @@ async def create_node_group(start: Start, tag: Tag, body: NodeGroupSpec) -> Resp
 @router.post("/{name}/scale", operation_id="scale_node_group", summary="Scale a node group", **STARTS)
 async def scale_node_group(start: Start, tag: Tag, name: Name, body: NodeGroupScaling) -> Response:
     """Another number of nodes. Asked again while it runs, the last word holds."""
-    spec = ScaleNodeGroupSpec(node_group=name, **body.model_dump())
+    spec = parse(ScaleNodeGroupSpec, {"node_group": name, **body.model_dump()})
     return await start.on(catalogue.SCALE_NODE_GROUP, tag, spec)
 
 
 @router.delete("/{name}", operation_id="delete_node_group", summary="Delete a node group", **STARTS)
 async def delete_node_group(start: Start, tag: Tag, name: Name) -> Response:
     """Evict its pods, end its instances, and delete what was made for it."""
-    return await start.on(catalogue.DELETE_NODE_GROUP, tag, DeleteNodeGroupSpec(node_group=name))
+    return await start.on(catalogue.DELETE_NODE_GROUP, tag, parse(DeleteNodeGroupSpec, {"node_group": name}))

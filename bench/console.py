@@ -28,6 +28,7 @@ from api.tokens import TokenStore
 from bench.faces import all_listed, fill, quiet
 from bench.report import Report, percentile
 from cli.stack.ports import free_port
+from client.sync import Gateway
 from contracts.access import Role
 from tests.api.conftest import dev_server, running_worker
 from tests.browser.conftest import BROWSERS, SIZE
@@ -92,19 +93,20 @@ async def _server(client: Client) -> AsyncIterator[Running]:
         process = await asyncio.create_subprocess_exec(sys.executable, "-m", "server", env=env, stdout=log, stderr=log)
     try:
         async with httpx.AsyncClient(base_url=url) as http:
-            while not await _ready(http):
+            while not await _answers(http):
                 if process.returncode is not None:
                     raise RuntimeError((folder / "server.log").read_text())
                 await asyncio.sleep(0.2)
         yield Running(url, token)
     finally:
-        process.terminate()
+        if process.returncode is None:
+            process.terminate()
         await process.wait()
 
 
-async def _ready(http: httpx.AsyncClient) -> bool:
+async def _answers(http: httpx.AsyncClient) -> bool:
     try:
-        return (await http.get("/ready")).is_success
+        return (await http.get("/health")).is_success
     except httpx.TransportError:
         return False
 
@@ -143,7 +145,9 @@ def _scripts(report: Report, running: Running) -> None:
             if page.exception:
                 raise RuntimeError(f"{name}: {page.exception[0].value}")
             report.add(f"{name}, first run", "ms", [first])
-            _add(report, f"{name}, rerun", [_milliseconds(page.run) for _ in range(RERUNS)])
+            with patch.object(Gateway, "reply", autospec=True, side_effect=Gateway.reply) as calls:
+                _add(report, f"{name}, rerun", [_milliseconds(page.run) for _ in range(RERUNS)])
+            report.add(f"{name}, calls of the gateway in a rerun", "calls", [calls.call_count / RERUNS])
 
 
 _SCRIPT = """

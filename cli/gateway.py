@@ -88,6 +88,7 @@ class Gateway:
         return answer
 
     def _json(self, method: str, path: str, **request: Any) -> Any:
+        _check(path)
         for attempt in range(1, TRIES + 1):
             try:
                 return checked(self.http.request(method, API + path, **request)).json()
@@ -130,6 +131,13 @@ def checked(response: httpx.Response) -> httpx.Response:
     if response.status_code == 401 and error.problem is not None:
         error.problem["remedy"] = TOKEN_HINT
     raise error
+
+
+def _check(path: str) -> None:
+    """Raises CliError for a path that a name would lead elsewhere: ``instance-groups/..`` is the cluster itself."""
+    for segment in path.removeprefix("/").split("/"):
+        if segment in ("", ".", "..") or "?" in segment or "#" in segment:
+            raise CliError(f"{segment!r} is no name", remedy="Send the name of what is meant.")
 
 
 def operation_path(id: str, verb: str = "") -> str:

@@ -14,6 +14,8 @@ __all__ = ["Gateway", "GatewayProblem", "Reply"]
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
+MOST_CONNECTIONS = 2000
+
 
 class Gateway:
     """Calls the gateway as the holder of ``token``; None where authentication is off."""
@@ -41,4 +43,6 @@ class Gateway:
 def connections(url: str, agent: str) -> httpx.AsyncClient:
     """Connections to the gateway at ``url``, which the gateways of many callers share. ``agent``: which face it is."""
     # The environment's proxies are for the internet; a gateway that is named by URL is called at that URL.
-    return httpx.AsyncClient(base_url=url, headers={"User-Agent": agent}, trust_env=False)
+    # A wait for an operation keeps its connection: many of them at once must not keep everybody else out.
+    limits = httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=20)
+    return httpx.AsyncClient(base_url=url, headers={"User-Agent": agent}, trust_env=False, limits=limits)

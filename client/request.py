@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from contracts.endpoints import Endpoint
-from contracts.problem import Problem, ProblemCode, problem
+from contracts.problem import FieldError, Problem, ProblemCode, invalid, problem
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -73,8 +74,8 @@ class Call(Generic[Answer]):
 
     def request(self, token: str | None) -> dict[str, Any]:
         """Arguments of httpx's ``request``. A model is sent with what was set in it, so that a change names what it
-        changes."""
-        places = {name: quote(_text(self.parameters[name]), safe="") for name in self.endpoint.placeholders}
+        changes. Raises GatewayProblem for what cannot stand in a path."""
+        places = {name: segment(name, self.parameters[name]) for name in self.endpoint.placeholders}
         sent = dict(self.headers)
         if token:
             sent["Authorization"] = f"Bearer {token}"
@@ -92,15 +93,23 @@ class Call(Generic[Answer]):
             "timeout": TIMEOUT if self.timeout is None else httpx.Timeout(self.timeout, connect=5.0),
         }
         if self.body is not None:
-            given = self.body
-            request["json"] = (
-                given.model_dump(mode="json", exclude_unset=True) if isinstance(given, BaseModel) else given
-            )
+            request["content"] = _json(self.body)
+            sent["Content-Type"] = "application/json"
         return request
 
     def is_lost(self, attempt: int, error: httpx.TransportError) -> bool:
         """Whether nothing is gained by sending it again after so many attempts."""
         return attempt == TRIES or isinstance(error, httpx.ConnectError)
+
+
+def segment(name: str, value: Any) -> str:
+    """A value as one segment of a path. Raises GatewayProblem for one that would lead to another path: URLs are
+    resolved on their way, and ``instance-groups/..`` is the cluster itself."""
+    text = _text(value)
+    if text == "" or any(part in (".", "..") for part in text.split("/")):
+        fault = FieldError(field=f"/{name}", detail=f"{text!r} is no name", remedy="Send the name of what is meant.")
+        raise GatewayProblem(invalid([fault]))
+    return quote(text, safe="")
 
 
 def read(endpoint: Endpoint[Answer], response: httpx.Response) -> Reply[Answer]:
@@ -145,8 +154,16 @@ def _problem(response: httpx.Response) -> Problem:
         )
 
 
-def _document(body: BaseModel | Mapping[str, Any]) -> Any:
-    return body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else body
+def _json(body: BaseModel | Mapping[str, Any]) -> bytes:
+    """The body as it is sent. Raises GatewayProblem for what JSON has no word for, as agents' programs may pass it."""
+    document = body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else body
+    try:
+        return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        fault = FieldError(
+            field="", detail=f"this cannot be sent as JSON: {error}", remedy="Send finite numbers and valid text."
+        )
+        raise GatewayProblem(invalid([fault])) from None
 
 
 def _texts(value: Any) -> str | list[str]:
@@ -156,4 +173,5 @@ def _texts(value: Any) -> str | list[str]:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value.value if isinstance(value, Enum) else value)
+    # Half a surrogate pair is no text that could be sent: it names nothing.
+    return str(value.value if isinstance(value, Enum) else value).encode(errors="replace").decode()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 import httpx
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Resolve
+from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import BaseModel, Field, SkipValidation
 
 from client.aio import Gateway, GatewayProblem
@@ -15,8 +16,8 @@ from contracts import endpoints
 from contracts.access import Caller
 from contracts.endpoints import Endpoint
 from contracts.operation import Operation
-from contracts.problem import ProblemCode
-from mcp_server.problems import moved, wrong_argument
+from contracts.problem import ProblemCode, problem
+from mcp_server.problems import failure, moved, wrong_argument
 from mcp_server.started import Started, started
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -27,12 +28,32 @@ call."""
 
 
 class Face(MCPServer[None]):
-    """The server with its connections to the gateway. ``token``: whose calls those without HTTP headers are."""
+    """The server with its connections to the gateway.
 
-    def __init__(self, http: httpx.AsyncClient, token: str | None, **options: Any) -> None:
+    ``token``: whose calls those without HTTP headers are. ``elsewhere``: the toolsets of the tools that it lacks.
+    """
+
+    def __init__(
+        self, http: httpx.AsyncClient, token: str | None, elsewhere: Mapping[str, str], **options: Any
+    ) -> None:
         super().__init__(**options)
         self.http = http
         self.token = token
+        self._elsewhere = elsewhere
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """As the SDK's; a tool that is not there is a problem that says why."""
+        if any(name == tool.name for tool in self._tool_manager.list_tools()):
+            return await super().call_tool(name, arguments, context)
+        toolset = self._elsewhere.get(name)
+        if toolset is None:
+            remedy = "Call one of the tools that tools/list answers."
+        else:
+            remedy = f"Whoever runs this server can add its toolset: INSTANTSTART_TOOLSETS=default,{toolset}."
+        missing = problem(ProblemCode.NOT_FOUND, f"this server has no tool {name!r}", remedy=remedy)
+        return failure(missing, None)
 
 
 class Asker:
@@ -51,7 +72,9 @@ class Asker:
         try:
             return await self.gateway.call(endpoint, *body, **options)
         except GatewayProblem as error:
-            raise GatewayProblem(moved(error.problem, {"/tag": "/cluster", **(places or {})})) from None
+            raise GatewayProblem(
+                moved(error.problem, {"/tag": "/cluster", "/id": "/operation", **(places or {})})
+            ) from None
 
     async def get_if_there(self, endpoint: Endpoint[Answer], **options: Any) -> Answer | None:
         """What ``endpoint`` answers; None where it says that there is no such thing. Raises GatewayProblem."""

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, SkipValidation
 
-from contracts import endpoints
+from contracts import catalogue, endpoints
 from contracts.access import Caller
-from contracts.answers import ClusterPage, ClusterUsage, OperationPage
+from contracts.answers import ClusterPage, ClusterUsage
 from contracts.capacity import InstanceGroupSpec
 from contracts.cluster import ClusterView
 from contracts.hyperpod import HyperPodSpec
@@ -18,6 +18,7 @@ from contracts.storage import StorageSpec
 from mcp_server.arguments import PageSize, PageToken, PlanId, Region, given
 from mcp_server.asker import ClusterTag, Who
 from mcp_server.naming import NewTag, start_named
+from mcp_server.operations import Listing, listing
 from mcp_server.started import Started, started
 from mcp_server.toolbox import Toolbox
 from mcp_server.toolsets import Toolset
@@ -117,7 +118,7 @@ async def cluster_create(
         sent = {"tag": chosen, **body}
         return await who.operation(endpoints.CREATE_CLUSTER, sent, places={"/tag": "/tag"}, plan=plan)
 
-    return started(await start_named(who, tag, start), "operation_get")
+    return started(await start_named(who, tag, catalogue.CREATE_CLUSTER, start), "operation_get")
 
 
 @tools.tool("Verify a cluster", endpoints.VERIFY_CLUSTER, aliases={"clusterTag": "cluster"}, toolset=Toolset.STAGES)
@@ -147,11 +148,11 @@ async def cluster_get_usage(who: Who, cluster: ClusterTag = None) -> ClusterUsag
 )
 async def cluster_list_operations(
     who: Who, cluster: ClusterTag = None, page_size: PageSize = None, page_token: PageToken = None
-) -> OperationPage:
+) -> Listing:
     """Everything that was started on one cluster, the default one where none is named; running operations first.
 
     To search all clusters, or by kind and phase, use operation_list.
     """
-    return await who.get(
-        endpoints.LIST_CLUSTER_OPERATIONS, tag=await who.cluster(cluster), page_size=page_size, page_token=page_token
-    )
+    tag = await who.cluster(cluster)
+    page = await who.get(endpoints.LIST_CLUSTER_OPERATIONS, tag=tag, page_size=page_size, page_token=page_token)
+    return listing(page)

@@ -133,7 +133,7 @@ async def _create(
             places={**places, "/tag": "/tag"},
         )
 
-    return started(await start_named(who, tag, start), STATUS_TOOL)
+    return started(await start_named(who, tag, catalogue.CREATE_CONTROL_PLANE, start), STATUS_TOOL)
 
 
 @tools.tool("Status of an EKS creation", endpoints.GET_OPERATION, aliases={"clusterTag": "cluster"})

@@ -6,13 +6,13 @@ import json
 from typing import Annotated
 
 from mcp.server.mcpserver.resolve import AcceptedElicitation, Elicit, ElicitationResult, Resolve
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, SkipValidation
 
 from client.aio import GatewayProblem
 from contracts import endpoints
 from contracts.decision import Decision
 from contracts.problem import ProblemCode, problem
-from contracts.requests import AbortRequest, ApproveRequest, DecideRequest, RejectRequest, RetryRequest, SkipRequest
+from mcp_server.arguments import given
 from mcp_server.asker import Asker, Who
 from mcp_server.asking import Filled, Form, can_ask
 from mcp_server.operations import Followed, OperationId, followed
@@ -21,18 +21,19 @@ from mcp_server.toolsets import Toolset
 
 tools = Toolbox(Toolset.DEFAULT)
 
-Reason = Annotated[str, Field(description="Why, for the history and the audit trail.")]
-StageName = Annotated[str | None, Field(description="The blocked stage; absent: the only one.")]
+Reason = Annotated[SkipValidation[str], Field(description="Why, for the history and the audit trail.")]
+StageName = Annotated[SkipValidation[str | None], Field(description="The blocked stage; absent: the only one.")]
 Attempt = Annotated[
-    int | None, Field(description="The stage's attempt that failed, as it was shown: another one is refused.")
+    SkipValidation[int | None],
+    Field(description="The stage's attempt that failed, as it was shown: another one is refused."),
 ]
 
 
 class Chosen(BaseModel):
     """An answer, and the question that it is for."""
 
-    decision: str | None
-    answer: dict[str, JsonValue]
+    decision: SkipValidation[str | None]
+    answer: SkipValidation[dict[str, JsonValue]]
 
 
 class NotAsked(BaseModel):
@@ -68,7 +69,7 @@ async def _chosen(
         case AcceptedElicitation(data=Filled() as filled):
             return Chosen(decision=filled.asked_in.decision.id, answer=filled.answer())
         case AcceptedElicitation():
-            return Chosen(decision=decision, answer=answer or {})
+            return Chosen(decision=decision, answer={} if answer is None else answer)
         case _:
             raise GatewayProblem(
                 problem(
@@ -108,13 +109,15 @@ async def operation_decide(
     chosen: Annotated[Chosen, Resolve(_chosen)],
     operation: OperationId,
     answer: Annotated[
-        dict[str, JsonValue] | None,
+        SkipValidation[dict[str, JsonValue] | None],
         Field(
             description="By the decision's schema, e.g. {'instance_type': 'ml.g5.8xlarge', 'count': 2}. Absent: the "
             "user is asked in a form, where the client has forms."
         ),
     ] = None,
-    decision: Annotated[str | None, Field(description="The decision's id; absent: the one that is asked now.")] = None,
+    decision: Annotated[
+        SkipValidation[str | None], Field(description="The decision's id; absent: the one that is asked now.")
+    ] = None,
 ) -> Followed:
     """Answer the question that an operation waits on (phase waiting_for_decision). The first valid answer wins; an
     answer that is not valid is refused, and the question stays.
@@ -122,7 +125,7 @@ async def operation_decide(
     Use it with the user's own choice: look at the options of operation_get and ask; do not choose for the user. Not for
     approvals and not for blocked stages (operation_retry).
     """
-    body = DecideRequest(decision=chosen.decision, answer=chosen.answer)
+    body = given(decision=chosen.decision, answer=chosen.answer)
     return followed(await who.get(endpoints.DECIDE_OPERATION, body, id=operation))
 
 
@@ -133,7 +136,7 @@ async def operation_retry(
     stage: StageName = None,
     attempt: Attempt = None,
     corrections: Annotated[
-        dict[str, JsonValue] | None,
+        SkipValidation[dict[str, JsonValue] | None],
         Field(description="JSON merge patch for the operation's spec, e.g. {'network': {'vpc_cidr': '10.91.0.0/16'}}."),
     ] = None,
 ) -> Followed:
@@ -142,7 +145,7 @@ async def operation_retry(
     Use it after the cause named in the stage's problem has gone, or with the correction that its remedy asks for. Not
     for operations that have ended: start those again.
     """
-    body = RetryRequest(stage=stage, attempt=attempt, corrections=corrections)
+    body = given(stage=stage, attempt=attempt, corrections=corrections)
     return followed(await who.get(endpoints.RETRY_OPERATION, body, id=operation))
 
 
@@ -152,7 +155,7 @@ async def operation_abort(who: Who, operation: OperationId, reason: Reason = "")
 
     Use it when the user wants to stop, or when a blocked stage cannot be helped. Not to undo: that is a teardown.
     """
-    return followed(await who.get(endpoints.ABORT_OPERATION, AbortRequest(reason=reason), id=operation))
+    return followed(await who.get(endpoints.ABORT_OPERATION, given(reason=reason), id=operation))
 
 
 @tools.tool("Skip a blocked stage", endpoints.SKIP_STAGE, toolset=Toolset.APPROVALS)
@@ -160,7 +163,7 @@ async def operation_skip(
     who: Who, operation: OperationId, stage: StageName = None, attempt: Attempt = None
 ) -> Followed:
     """Leave a blocked stage out and go on, where the stage allows it. Takes a person's own token, not an agent's."""
-    body = SkipRequest(stage=stage, attempt=attempt)
+    body = given(stage=stage, attempt=attempt)
     return followed(await who.get(endpoints.SKIP_STAGE, body, id=operation))
 
 
@@ -168,18 +171,20 @@ async def operation_skip(
 async def operation_approve(
     who: Who,
     operation: OperationId,
-    plan_hash: Annotated[str, Field(description="The operation's plan_hash as the person has seen it.")],
+    plan_hash: Annotated[
+        SkipValidation[str], Field(description="The operation's plan_hash as the person has seen it.")
+    ],
     reason: Reason = "",
 ) -> Followed:
     """Approve exactly the plan that was shown (phase waiting_for_approval). Takes a person's own token, not an agent's.
 
     Use it only when the person has seen what will be done and says yes to it.
     """
-    body = ApproveRequest(plan_hash=plan_hash, reason=reason)
+    body = given(plan_hash=plan_hash, reason=reason)
     return followed(await who.get(endpoints.APPROVE_OPERATION, body, id=operation))
 
 
 @tools.tool("Reject an operation", endpoints.REJECT_OPERATION, toolset=Toolset.APPROVALS)
 async def operation_reject(who: Who, operation: OperationId, reason: Reason = "") -> Followed:
     """Refuse what an agent asks for (phase waiting_for_approval): it ends without a change. Takes a person's token."""
-    return followed(await who.get(endpoints.REJECT_OPERATION, RejectRequest(reason=reason), id=operation))
+    return followed(await who.get(endpoints.REJECT_OPERATION, given(reason=reason), id=operation))

@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, date, datetime
 from itertools import product
 from string import ascii_lowercase
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, SkipValidation
 
 from client.aio import GatewayProblem
 from contracts import catalogue, endpoints
+from contracts.catalogue import OperationKind
 from contracts.names import operation_id
 from contracts.operation import Operation
 from contracts.problem import ProblemCode
@@ -22,7 +23,7 @@ NewTag = Annotated[
     SkipValidation[str | None],
     Field(
         description="The new cluster's tag, e.g. demo; all its names derive from it. Absent: a free one such as "
-        "hypd-1130a, which the answer names as `cluster`."
+        "hypd-1130a, which the answer names as `cluster`; while that is made, the same call joins it."
     ),
 ]
 
@@ -37,18 +38,23 @@ def candidates(day: date) -> Iterator[str]:
             yield f"hypd-{day:%m%d}{''.join(letters)}"
 
 
-async def start_named(who: Asker, tag: str | None, start: Callable[[str], Awaitable[Operation]]) -> Operation:
+async def start_named(
+    who: Asker, tag: str | None, kind: OperationKind[Any], start: Callable[[str], Awaitable[Operation]]
+) -> Operation:
     """What ``start`` begins for ``tag``, or for the first free tag of today where that is None.
 
-    Who else takes the same tag in the same moment is told by the gateway's answer; then it is the next one's turn.
-    Raises GatewayProblem.
+    An operation of this ``kind`` that the caller has begun and that goes on is joined where it does the same: a call
+    whose answer was lost is made again. Who else takes the same tag in the same moment is told by the gateway's answer;
+    then it is the next one's turn. Raises GatewayProblem.
     """
     if tag is not None:
         return await start(tag)
     me = (await who.caller()).name
     today = datetime.now(UTC).date()
     for free in candidates(today):
-        if await _is_taken(who, free):
+        own = await who.get_if_there(endpoints.GET_OPERATION, id=operation_id(kind.name, free))
+        repeated = own is not None and not own.phase.ended and own.started_by == me
+        if not repeated and await _is_taken(who, free):
             continue
         try:
             begun = await start(free)

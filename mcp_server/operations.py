@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -49,12 +50,55 @@ class Followed(Model):
     """What to do now."""
 
 
+class Listed(Model):
+    """An operation in a list; operation_get has its stages, options and result."""
+
+    id: str
+    kind: str
+    cluster: str
+    phase: Phase
+    detail: str | None = None
+    stage: str | None = None
+    """The one that it is at; null: at none."""
+    started_by: str
+    started_at: datetime
+    updated_at: datetime
+
+
+class Listing(Model):
+    """A page of operations."""
+
+    operations: list[Listed]
+    next_page_token: str | None = None
+
+
 class Waited(Model):
     """How long nothing was done."""
 
     seconds: float
     asked: float
     """Seconds that were asked for: more than 300 are capped."""
+
+
+def listing(page: OperationPage) -> Listing:
+    """The page as short as a list can be: an agent reads all of it."""
+    return Listing(operations=[_listed(each) for each in page.operations], next_page_token=page.next_page_token)
+
+
+def _listed(operation: Operation) -> Listed:
+    at = (stage.name for stage in operation.stages if not stage.state.finished and stage.started_at is not None)
+    why = operation.problem.detail if operation.problem is not None else None
+    return Listed(
+        id=operation.id,
+        kind=operation.kind,
+        cluster=operation.cluster,
+        phase=operation.phase,
+        detail=operation.detail or why,
+        stage=next(at, None),
+        started_by=operation.started_by,
+        started_at=operation.started_at,
+        updated_at=operation.updated_at,
+    )
 
 
 def followed(operation: Operation) -> Followed:
@@ -208,12 +252,12 @@ async def operation_list(
     ] = None,
     page_size: Annotated[int, Field(description="Operations in one answer, 1 to 200.")] = 20,
     page_token: Annotated[str | None, Field(description="next_page_token of the answer before.")] = None,
-) -> OperationPage:
+) -> Listing:
     """Operations of all clusters, or of the one that is named: running ones first, then ended ones, the newest first.
 
     Use it to find where a task stands after a break, and what waits for somebody. Here an absent cluster means all.
     """
-    return await who.get(
+    page = await who.get(
         endpoints.LIST_OPERATIONS,
         cluster=cluster,
         kind=kind,
@@ -222,6 +266,7 @@ async def operation_list(
         page_size=page_size,
         page_token=page_token,
     )
+    return listing(page)
 
 
 @tools.tool("Wait some seconds")

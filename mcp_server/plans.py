@@ -36,6 +36,6 @@ async def plan_make(
     Nothing is changed. Use it before anything that costs or deletes, and show the user the plan; then start exactly
     that by sending its `plan` with the tool that starts it. A plan holds for 30 minutes and while the facts hold.
     """
-    named = cluster if cluster is not None else (spec or {}).get("tag")
+    named = spec.get("tag") if cluster is None and isinstance(spec, dict) else cluster
     body = given(kind=kind, cluster=await who.cluster(named), region=region, spec=spec)
     return await who.get(endpoints.MAKE_PLAN, body)

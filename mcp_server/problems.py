@@ -21,6 +21,14 @@ class NextTool(Model):
     why: str
 
 
+_WHERE_NAMED = {
+    "/job": NextTool(tool="job_list_all", why="see which Jobs the cluster has"),
+    "/group": NextTool(tool="cluster_get_instance_groups", why="see which groups the cluster has"),
+    "/node_group": NextTool(tool="cluster_get_instance_groups", why="see which groups the cluster has"),
+}
+"""By the argument that names what is not there."""
+
+
 class ToolProblem(Model):
     """What a tool that failed answers with."""
 
@@ -29,11 +37,11 @@ class ToolProblem(Model):
     """Null: there is nothing to call; tell the user."""
 
 
-def failure(problem: Problem, tool: str) -> CallToolResult:
-    """The result of a call of ``tool`` that met ``problem``."""
-    document = ToolProblem(problem=problem, next=next_tool(problem, tool))
+def failure(problem: Problem, tool: str | None) -> CallToolResult:
+    """The result of a call of ``tool`` that met ``problem``; None: there is no such tool."""
+    document = ToolProblem(problem=problem, next=next_tool(problem, tool) if tool is not None else None)
     return CallToolResult(
-        content=[TextContent(type="text", text=document.model_dump_json(exclude_none=True, indent=2))],
+        content=[TextContent(type="text", text=document.model_dump_json(exclude_none=True))],
         structured_content=document.model_dump(mode="json", exclude_none=True),
         is_error=True,
     )
@@ -48,6 +56,10 @@ def next_tool(problem: Problem, tool: str) -> NextTool | None:
             why="this operation stands in the way or knows more; see what it does or waits for",
         )
     match problem.code:
+        case ProblemCode.NOT_FOUND if tool.startswith("operation_"):
+            return NextTool(tool="operation_list", why="see which operations there are")
+        case ProblemCode.NOT_FOUND if problem.field in _WHERE_NAMED:
+            return _WHERE_NAMED[problem.field]
         case ProblemCode.NOT_FOUND:
             return NextTool(tool="cluster_list_all", why="see which clusters there are")
         case ProblemCode.CAPACITY | ProblemCode.QUOTA:

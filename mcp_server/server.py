@@ -90,6 +90,7 @@ def create_server(url: str, token: str | None, toolsets: Collection[Toolset], st
     return Face(
         http,
         token,
+        {each.name: each.toolset.value for each in definitions() if each.toolset not in toolsets},
         name="instantstart",
         title="InstantStart",
         version=VERSION,

@@ -270,7 +270,7 @@ def _result(operation: Operation) -> CallToolResult:
     whole operation as text."""
     if operation.phase is Phase.FAILED and operation.problem is not None:
         return failure(operation.problem.model_copy(update={"operation": operation.id}), "operation_get")
-    whole = TextContent(type="text", text=followed(operation).model_dump_json(indent=2))
+    whole = TextContent(type="text", text=followed(operation).model_dump_json())
     return CallToolResult(
         content=[whole],
         structured_content=started(operation, "operation_get").model_dump(mode="json"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 
 from client.aio import GatewayProblem
@@ -21,6 +23,8 @@ from mcp_server.problems import failure, wrong_argument
 from mcp_server.schemas import without
 from mcp_server.started import Started
 from mcp_server.toolsets import Toolset
+
+logger = logging.getLogger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., Awaitable[Any]])
 
@@ -97,14 +101,11 @@ class GatewayTool(Tool):
         try:
             given = self._canonical(arguments)
             CALLED.set(Called(self.title or self.name, given, "cluster" in self.parameters.get("properties", {})))
-            return await super().run(given, context, convert_result)
+            return _compact(await super().run(given, context, convert_result))
         except GatewayProblem as error:
             return failure(error.problem, self.name)
         except ToolError as error:
-            found = _problem(error)
-            if found is None:
-                raise
-            return failure(found, self.name)
+            return failure(_problem(error), self.name)
 
     def _canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments under their present names. Raises GatewayProblem for one that the tool does not have, and for
@@ -128,14 +129,28 @@ class GatewayTool(Tool):
         return {name: value}
 
 
-def _problem(error: ToolError) -> Problem | None:
+def _compact(result: Any) -> Any:
+    """The result with its text as short as JSON can be: agents pay for every blank."""
+    if isinstance(result, CallToolResult) and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
+        return result.model_copy(update={"content": [TextContent(type="text", text=text)]})
+    return result
+
+
+def _problem(error: ToolError) -> Problem:
     match error.__cause__:
         case GatewayProblem() as refused:
             return refused.problem
         case ValidationError() as unfit:
             return invalid(field_errors(unfit))
-        case _ if isinstance(error, UnexpectedToolError):
-            return None
+        case cause if isinstance(error, UnexpectedToolError):
+            logger.error("a tool failed", exc_info=cause)
+            return problem(
+                ProblemCode.INTERNAL,
+                "the tool failed",
+                remedy="It is a fault of this platform: tell the user. See whether it has started something before you "
+                "call it again.",
+            )
         case _:
             return problem(ProblemCode.DENIED, f"not done: {error}", remedy="Ask the user what they want instead.")
 

@@ -7,11 +7,10 @@ import os
 import sys
 from socket import socket
 
-import uvicorn
 from pydantic import ValidationError
 
-from api.__main__ import GRACE_SECONDS
 from api.__main__ import Server as GatewayServer
+from api.__main__ import configuration
 from api.settings import Settings as GatewaySettings
 from server.app import OnePort, create_app
 from server.faces import Face, Settings
@@ -46,16 +45,7 @@ def main() -> int:
     except ValidationError as error:
         print(error, file=sys.stderr)
         return 2
-    config = uvicorn.Config(
-        app,
-        host=gateway.host,
-        port=gateway.port,
-        access_log=False,  # the gateway logs its requests itself, without queries
-        log_level="info",
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
-    Server(config).run()
+    Server(configuration(app, gateway.host, gateway.port)).run()
     return 0
 
 

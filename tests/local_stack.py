@@ -27,7 +27,7 @@ from cli.stack.ports import is_free
 from cli.stack.services import services
 from cli.stack.settings import Ports, StackSettings
 
-START_LIMIT = 90.0
+START_LIMIT = 240.0
 
 
 class LocalStack:

@@ -215,6 +215,9 @@ def _answer(form: str, endpoint: Endpoint[Operation], body: Body, operation: Ope
 
     def keep(problem: Problem) -> None:
         st.session_state[f"refused/{form}"] = problem
+        if problem.status == 409:
+            # Somebody else has answered meanwhile: the form that would show it is gone.
+            st.toast(f"Not accepted: {escaped(problem.detail)}", icon=":material/error:", duration="long")
 
     if act(form, endpoint, body, refused=keep, id=operation.id) is not None:
         st.toast(said, icon=":material/check:")

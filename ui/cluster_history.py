@@ -27,7 +27,7 @@ def history_tab(view: ClusterView) -> None:
         [
             {
                 "Operation": operation_url(each.operation, each.run_id),
-                "What": title_of(each.kind),
+                "What": _what(each.kind, each.operation),
                 "End": _end(each.phase),
                 "Detail": each.detail or "",
                 "Asked by": each.by,
@@ -50,7 +50,7 @@ def past_operations(tag: str) -> None:
             [
                 {
                     "Operation": operation_url(each.id, each.run_id),
-                    "What": title_of(each.kind),
+                    "What": _what(each.kind, each.id),
                     "End": _end(each.phase),
                     "Asked by": each.started_by,
                     "Began": at(each.started_at),
@@ -58,6 +58,12 @@ def past_operations(tag: str) -> None:
                 for each in found
             ]
         )
+
+
+def _what(kind: str, operation: str) -> str:
+    """What it did, and to which part of the cluster where its ID names one."""
+    _, _, part = operation.split("/", 1)[-1].partition("/")
+    return f"{title_of(kind)} · {part}" if part else title_of(kind)
 
 
 def _end(phase: Phase) -> str:

@@ -1,4 +1,5 @@
-"""Which cluster a page is about: the one that the address names, else the caller's default, else one to choose."""
+"""Which cluster a page is about: the one that the address names, else the one that was looked at last, else the
+caller's default, else one to choose."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import streamlit as st
 
 from contracts import endpoints
 from contracts.access import Caller
-from contracts.cluster import ClusterSummary
+from contracts.cluster import ClusterSummary, ClusterView
+from ui.kept import kept
 from ui.links import page_link, parameter
 from ui.problems import problems_shown
 from ui.session import forget_caller, gateway
@@ -15,24 +17,36 @@ from ui.times import ago
 PARAMETER = "cluster"
 _AT_ONCE = 200
 _LISTED = 50
+_LIST_SECONDS = 15.0
+_LAST = "cluster-picker/last"
+"""The navigation leads to pages without naming a cluster."""
 
 
 def chosen_cluster(caller: Caller) -> str:
     """The cluster's tag, which the address names from now on. Draws what changes the choice; ends the run with a list
     to choose from where nothing says which cluster is meant."""
-    tag = parameter(PARAMETER) or caller.default_cluster
+    tag = parameter(PARAMETER) or st.session_state.get(_LAST) or caller.default_cluster
     if tag is None:
         _to_choose_from()
         st.stop()
     if st.query_params.get(PARAMETER) != tag:
         st.query_params[PARAMETER] = tag
+    st.session_state[_LAST] = tag
     _another(tag, caller)
     return tag
 
 
+def view_of(tag: str) -> ClusterView:
+    """The cluster as it is; as it was seen last where nobody answers for the moment. Raises GatewayProblem."""
+    return kept(f"cluster/{tag}", 0.0, lambda: gateway().call(endpoints.GET_CLUSTER, tag=tag))
+
+
 def _another(tag: str, caller: Caller) -> None:
     """What else could be chosen, and whether this is what the caller's faces begin with."""
-    known = _clusters()
+    # Of hundreds, this takes longer than the rest of the page, which is drawn anew with every click.
+    known: list[ClusterSummary] = []
+    with problems_shown():
+        known = kept("cluster-picker", _LIST_SECONDS, _listed)
     tags = list(dict.fromkeys([tag, *(each.tag for each in known)]))
     key = f"cluster-picker/{tag}"
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -83,9 +97,14 @@ def _forget_default() -> None:
         forget_caller()
 
 
-def _clusters(search: str | None = None) -> list[ClusterSummary]:
+def _listed(search: str | None = None) -> list[ClusterSummary]:
+    """Raises GatewayProblem."""
+    return gateway().call(endpoints.LIST_CLUSTERS, search=search, page_size=_AT_ONCE).clusters
+
+
+def _clusters(search: str | None) -> list[ClusterSummary]:
     with problems_shown():
-        return gateway().call(endpoints.LIST_CLUSTERS, search=search, page_size=_AT_ONCE).clusters
+        return _listed(search)
     return []
 
 

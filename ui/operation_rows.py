@@ -12,7 +12,7 @@ from ui.operation_view import finished, phase_badge, share_done, since, subject_
 from ui.problems import escaped
 from ui.times import ago, at, lasting
 
-_WIDTHS = (2.4, 4.8, 3.6, 1.4, 2.6)
+_WIDTHS = (1.9, 4.2, 4.6, 1.3, 2.6)
 
 
 def waiting_rows(operations: Sequence[Operation]) -> None:
@@ -51,7 +51,7 @@ PHASE_WORDS = {Phase.QUEUED: "queued, asked", Phase.RUNNING: "began"}
 
 def history_rows(operations: Sequence[Operation]) -> None:
     """A table: phase, what, what came of it, who, when."""
-    heads = ("Phase", "Operation", "", "Asked by", "When")
+    heads = ("Phase", "Operation", "Detail", "Asked by", "When")
     for column, head in zip(st.columns(_WIDTHS), heads, strict=True):
         column.caption(head)
     for operation in operations:

@@ -11,6 +11,7 @@ import streamlit as st
 from pydantic import JsonValue
 
 from contracts.plans import Action, Check, Cost, Plan, PlannedChange
+from ui.decision_form import in_words
 from ui.faults import fault_lines
 from ui.problems import escaped
 from ui.times import at
@@ -117,7 +118,7 @@ def _row(number: int, change: PlannedChange) -> dict[str, Any]:
 def _text(value: JsonValue) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else in_words(value)
 
 
 def _needs(plan: Plan) -> None:

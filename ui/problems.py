@@ -15,7 +15,8 @@ def problem_box(problem: Problem) -> None:
     """A problem with its field, remedy and what AWS or Kubernetes said."""
     lines = [f"**{escaped(problem.title)}** — {escaped(problem.detail)}"]
     for fault in problem.errors if len(problem.errors) > 1 else []:
-        lines.append(f"- `{fault.field or '/'}` {escaped(fault.detail)}")
+        remedy = f" — {escaped(fault.remedy)}" if fault.remedy else ""
+        lines.append(f"- `{fault.field or '/'}` {escaped(fault.detail)}{remedy}")
     if problem.field and len(problem.errors) < 2:
         lines.append(f"Field: `{problem.field}`")
     if problem.remedy:

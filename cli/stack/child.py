@@ -27,7 +27,7 @@ class Service:
     env: Mapping[str, str]
     ready: Callable[[], bool]
     """A probe of at most a second or so; false and OSError both mean: not yet."""
-    start_limit: float = 60.0
+    start_limit: float = 150.0
     grace: float = 15.0
     """Seconds between SIGTERM and SIGKILL."""
 

@@ -23,7 +23,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from api.__main__ import Server
+from api.__main__ import Server, configuration
 from api.app import create_app
 from api.settings import Settings
 from api.tokens import TokenStore
@@ -110,7 +110,7 @@ async def running_gateway(
     config = client.config()
     config["interceptors"] = [long_polls]
     app = create_app(chosen, Client(**config))
-    server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", access_log=False))
+    server = Server(configuration(app, "127.0.0.1", 0, log_level="warning"))
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)

@@ -15,6 +15,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from cli.gateway import Gateway, Target
+from cli.sign_in import sign_in_link
 from tests.browser.person import Person
 from tests.durability.runs import POLL, create, finish, raise_quotas
 from tests.local_stack import LocalStack, local_stack
@@ -61,7 +63,7 @@ def stack(shared_stack: LocalStack) -> Iterator[LocalStack]:
         if dead := shared_stack.down():
             shared_stack.start(*dead)
         shared_stack.sandbox.delete("/faults").raise_for_status()
-        shared_stack.sandbox.post("/clock", json={"paused": False}).raise_for_status()
+        shared_stack.sandbox.post("/clock", json={"speed": SPEED}).raise_for_status()
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +103,7 @@ def somebody(stack: LocalStack, browser: Browser, tokens: dict[str, str]) -> Ite
             ending.callback(context.close)
             person = Person(context, stack.settings.gateway_url)
             people.append(person)
-            person.follows(printed_link(stack, tokens[role]))
+            person.follows(str(sign_in_link(Gateway(Target(stack.settings.gateway_url, tokens[role])))["url"]))
             return person
 
         yield come
@@ -109,13 +111,9 @@ def somebody(stack: LocalStack, browser: Browser, tokens: dict[str, str]) -> Ite
     assert asked <= {"127.0.0.1"}
 
 
-def printed_link(stack: LocalStack, token: str) -> str:
-    """What ``instantstart console`` prints to the holder of the token."""
-    ran = subprocess.run(
-        [str(Path(sys.executable).with_name("instantstart")), "console"],
-        env={**os.environ, "INSTANTSTART_URL": stack.settings.gateway_url, "INSTANTSTART_TOKEN": token},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return ran.stdout.strip()
+@pytest.fixture
+def printed_link(stack: LocalStack, tokens: dict[str, str]) -> str:
+    """What ``instantstart console`` prints to an operator."""
+    env = {**os.environ, "INSTANTSTART_URL": stack.settings.gateway_url, "INSTANTSTART_TOKEN": tokens["operator"]}
+    command = [str(Path(sys.executable).with_name("instantstart")), "console"]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()

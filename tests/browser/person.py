@@ -86,8 +86,11 @@ class Person:
 
     def at_rest(self) -> None:
         """Wait until all is drawn: the script has ended, and no part of the page is still being loaded."""
-        expect(self.page.get_by_test_id("stSkeleton")).to_have_count(0)
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        self.page.wait_for_function(_AT_REST)
+
+
+_AT_REST = """() => document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+    && !document.querySelector('[data-testid="stSkeleton"], [data-stale="true"]')"""
 
 
 def take_picture(page: Page, path: Path) -> None:

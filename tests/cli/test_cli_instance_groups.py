@@ -46,6 +46,17 @@ def test_scaling_changing_and_deleting_name_the_group_in_the_path(gateway: Gatew
     assert deleted.query == {"drain": "false"}
 
 
+@pytest.mark.parametrize("name", ["..", ".", "", "../../other", "big?drain=false", "big#1"])
+@pytest.mark.parametrize("words", [("group", "delete"), ("node-group", "delete"), ("node-pool", "delete")])
+def test_a_name_that_leads_to_another_route_is_refused_and_nothing_is_sent(
+    gateway: Gateway, cli: Cli, words: tuple[str, str], name: str
+) -> None:
+    """A group ``..`` would be the cluster itself."""
+    ran = cli(*words, "demo", name)
+    assert (ran.code, "is no name" in ran.err) == (1, True)
+    assert gateway.asked == []
+
+
 def test_only_zones_that_offer_the_chosen_type_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = iter(["2", "1"])
     monkeypatch.setattr(click, "prompt", lambda *_, **__: next(typed))

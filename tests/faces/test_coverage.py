@@ -17,20 +17,18 @@ from mcp_server.toolbox import Definition
 UI = Path(__file__).parents[2] / "ui"
 
 NOT_IN_THE_CONSOLE = {
-    "make_plan": "pages ask the route itself for its plan (validate_only)",
     "create_ticket": "one-time links are printed by `instantstart console`, for a browser that is not signed in",
-    "list_cluster_operations": "pages list operations with the cluster as a filter",
 }
 """Routes that no page calls, and why."""
 
 
 def _named(tree: ast.AST) -> Iterator[Endpoint[object]]:
-    """The endpoints that code names: ``endpoints.X``, or ``X`` imported from there."""
+    """The endpoints that code names: faces write them as ``endpoints.X``."""
     for node in ast.walk(tree):
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        found = getattr(endpoints, name, None) if name.isupper() else None
-        if isinstance(found, Endpoint):
-            yield found
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "endpoints":
+            found = getattr(endpoints, node.attr)
+            if isinstance(found, Endpoint):
+                yield found
 
 
 def test_every_route_has_a_place_in_the_console() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -49,7 +50,7 @@ def _told(console: Console, wrong: Wrong) -> dict[str, Any]:
     return _compared(result.structured_content["problem"])
 
 
-def _wish(name: str, body: Any, parameters: dict[str, Any], planned: bool) -> None:
+def _wishes(name: str, body: object, parameters: dict[str, object]) -> None:
     # Streamlit runs this body as a script of its own, with nothing of this module around it.
     import streamlit as st
 
@@ -57,35 +58,30 @@ def _wish(name: str, body: Any, parameters: dict[str, Any], planned: bool) -> No
     from ui.actions import act, plan
     from ui.problems import problem_box
 
-    def refused(problem: Problem) -> None:
-        st.session_state["refused"] = problem
+    def refused(problem):  # type: ignore[no-untyped-def]
+        st.session_state.setdefault("refused", []).append(problem)
         problem_box(problem)
 
-    wish = plan if planned else act
-    arguments = {"refused": refused, **parameters}
-    if planned:
-        wish(ENDPOINTS[name], body, **arguments)
-    else:
-        wish("form", ENDPOINTS[name], body, **arguments)
+    act("form", ENDPOINTS[name], body, refused=refused, **parameters)  # type: ignore[arg-type]
+    if ENDPOINTS[name].starts:
+        plan(ENDPOINTS[name], body, refused=refused, **parameters)  # type: ignore[arg-type]
 
 
-def _shown(wrong: Wrong, planned: bool) -> dict[str, Any]:
-    """What an action of the console shows."""
+def _shown(wrong: Wrong) -> list[dict[str, Any]]:
+    """What the console's actions show: that of the wish, then that of its plan where it has one."""
     arguments = {"name": wrong.endpoint.name, "body": wrong.body, "parameters": dict(wrong.parameters)}
-    page = AppTest.from_function(_wish, kwargs={**arguments, "planned": planned}, default_timeout=PATIENCE).run()
+    page = AppTest.from_function(_wishes, kwargs=arguments, default_timeout=2 * PATIENCE).run()
     assert not page.exception
-    refused: Problem = page.session_state["refused"]
-    (box,) = page.error
-    for fault in refused.errors or [refused]:
-        assert escaped(fault.detail) in box.value
-        assert escaped(fault.remedy or "") in box.value
-    return _compared(refused.model_dump(mode="json", exclude_none=True))
+    refused: list[Problem] = page.session_state["refused"]
+    for problem, box in zip(refused, page.error, strict=True):
+        for fault in problem.errors or [problem]:
+            assert escaped(fault.detail) in box.value
+            assert escaped(fault.remedy or "") in box.value
+    return [_compared(problem.model_dump(mode="json", exclude_none=True)) for problem in refused]
 
 
 def _placed(console: Console, wrong: Wrong) -> Wrong:
     """The same about a cluster, or an operation, that is there."""
-    from dataclasses import replace
-
     if wrong.operation is not None:
         first, phase = wrong.operation.split()
         asker = "agent" if phase == Phase.WAITING_FOR_APPROVAL else "operator"
@@ -104,9 +100,8 @@ def test_the_tool_and_the_console_say_what_the_gateway_says(console: Console, wr
     wrong = _placed(console, wrong)
     expected = _asked(console, wrong)
     assert expected["remedy"]
-    assert _shown(wrong, planned=False) == expected
-    if wrong.endpoint.starts:
-        assert _shown(wrong, planned=True) == _asked(console, wrong, validate_only=True)
+    plans = [_asked(console, wrong, validate_only=True)] if wrong.endpoint.starts else []
+    assert _shown(wrong) == [expected, *plans]
     pointed = dict(expected)
     if "field" in expected:
         pointed["field"] = wrong.pointed(expected["field"])

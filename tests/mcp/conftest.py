@@ -10,12 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
-import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
-from api.__main__ import Server
+from api.__main__ import Server, configuration
 from mcp_server.http import PATH, create_app
 from mcp_server.server import create_server
 from mcp_server.toolsets import Toolset
@@ -51,7 +50,7 @@ def connect(gateway: Gateway) -> Connect:
 async def serving(url: str, state_key: str | None = None) -> AsyncIterator[str]:
     """A server of all tools for the gateway at ``url``, behind streamable HTTP; gives its address."""
     app = create_app(url, EVERY, state_key)
-    server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", access_log=False))
+    server = Server(configuration(app, "127.0.0.1", 0, log_level="warning"))
     running = asyncio.create_task(server.serve())
     try:
         while not server.started:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
+from mcp_types import TextContent
 
 from contracts.catalogue import KINDS
 from contracts.endpoints import ENDPOINTS
@@ -154,6 +156,37 @@ async def test_an_argument_that_a_tool_does_not_have_is_refused_with_those_that_
     assert told["problem"]["field"] == "/colour"
     assert "cluster" in told["problem"]["remedy"]
     assert told["next"]["tool"] == "cluster_get_status"
+
+
+async def test_a_tool_that_is_not_served_is_a_problem_that_names_its_toolset(connect: Connect) -> None:
+    async with connect(toolsets=[Toolset.DEFAULT]) as client:
+        elsewhere = await refused(client, "cluster_delete", cluster="demo")
+        nowhere = await refused(client, "cluster_explode")
+    assert {each["problem"]["code"] for each in (elsewhere, nowhere)} == {"not_found"}
+    assert "INSTANTSTART_TOOLSETS=default,teardown" in elsewhere["problem"]["remedy"]
+    assert "tools/list" in nowhere["problem"]["remedy"]
+
+
+async def test_a_fault_of_a_tool_itself_is_a_problem_that_tells_nothing_of_its_inside(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr("mcp_server.asker.Asker.get", broken)
+    async with connect() as client:
+        told = await refused(client, "cluster_list_all")
+    assert told["problem"]["code"] == "internal"
+    assert "hunter2" not in str(told)
+    assert "hunter2" in caplog.text
+
+
+async def test_the_text_of_an_answer_is_its_content_in_as_few_characters_as_json_takes(connect: Connect) -> None:
+    async with connect() as client:
+        result = await client.call_tool("cluster_get_availability_zones", {})
+    (text,) = result.content
+    assert isinstance(text, TextContent)
+    assert text.text == json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
 
 
 async def test_an_argument_under_two_names_with_two_values_is_refused(connect: Connect) -> None:

@@ -13,12 +13,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import httpx2
 import pytest
 from mcp import MCPError
 from mcp_types import ElicitResult, InputRequiredResult
+from starlette.applications import Starlette
 from temporalio.client import Client as Temporal
 
+from api.__main__ import configuration
 from mcp_server.http import PATH
 from tests.api.conftest import Eventually, Gateway, running_gateway
 from tests.mcp.conftest import Begin, Connect, answered, client_of, serving
@@ -55,10 +58,18 @@ async def test_clients_with_different_tokens_at_once_never_mix(connect_over_http
 
     async def ask_often(role: str) -> set[str]:
         async with connect_over_http(role) as client:
-            calls = [answered(client, "access_get_caller") for _ in range(5)]
+            calls = [answered(client, "access_get_caller") for _ in range(12)]
             return {caller["name"] for caller in await asyncio.gather(*calls)}
 
     assert await asyncio.gather(*map(ask_often, roles)) == [{f"{role}-1"} for role in roles]
+
+
+def test_idle_connections_are_kept_for_longer_than_clients_keep_them() -> None:
+    """Otherwise a request can meet the closing of its connection, and is lost."""
+    kept = configuration(Starlette(), "127.0.0.1", 0).timeout_keep_alive
+    for limits in (httpx.Limits(), httpx2.Limits()):
+        assert limits.keepalive_expiry is not None
+        assert kept > limits.keepalive_expiry
 
 
 async def test_without_authentication_only_this_machines_own_pages_are_served(

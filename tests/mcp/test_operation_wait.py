@@ -12,6 +12,9 @@ import pytest
 from mcp import Client
 from temporalio.client import Client as Temporal
 
+from client.aio import Gateway as Caller
+from client.aio import connections
+from contracts.endpoints import GET_CALLER
 from mcp_server import operations
 from mcp_server.server import create_server
 from tests.api.conftest import Eventually, Gateway, running_gateway
@@ -37,6 +40,28 @@ async def test_it_answers_at_once_where_somebody_is_needed(
     async with asyncio.timeout(40), connect("viewer") as client:
         now = await answered(client, "operation_wait", operation=operation, timeout_seconds=50)
     assert (now["operation"]["phase"], now["ended"]) == (phase, False)
+
+
+async def test_hundreds_of_waits_at_once_keep_nobody_else_out() -> None:
+    reached, all_there = [0], asyncio.Event()
+
+    async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached[0] += 1
+        if reached[0] == 300:
+            all_there.set()
+        await all_there.wait()
+        writer.close()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    async with server, connections(f"http://{host}:{port}", "test") as http:
+        caller = Caller(http, None)
+        calls = [asyncio.create_task(caller.call(GET_CALLER)) for _ in range(300)]
+        async with asyncio.timeout(60):
+            await all_there.wait()
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_it_answers_when_the_time_is_over(connect: Connect, begin: Begin) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
@@ -13,13 +14,16 @@ import pytest
 
 from api.app import create_app
 from api.settings import Settings
+from client.request import Call, GatewayProblem
+from contracts.endpoints import MAKE_PLAN
 from contracts.features import Feature
+from contracts.operation import Operation
 from contracts.problem import ProblemCode, problem
 from mcp_server.asker import SOON
 from mcp_server.naming import candidates
 from mcp_server.server import definitions
-from tests.mcp.conftest import answered, refused
-from tests.mcp.recorder import ARN, Asked, Recorder
+from tests.mcp.conftest import Connect, answered, refused
+from tests.mcp.recorder import ANSWERS, ARN, NOW, Asked, Recorder
 
 TAG = {"tag": "demo"}
 NODE = "hyperpod-i-0123456789abcdef0"
@@ -358,6 +362,9 @@ async def test_a_cluster_that_nobody_names_gets_the_first_free_tag_of_the_day(to
     taken = problem(ProblemCode.CONFLICT, "runs with another specification", operation="create-cluster/x")
     gateway.refusals["create_cluster", _today("d")] = taken
     gateway.refusals["create_control_plane", _today("d")] = taken
+    for letter in "abc":
+        for kind in ("create-cluster", "create-control-plane"):
+            gateway.starters["get_operation", f"{kind}/{_today(letter)}"] = "somebody-else"
     async with gateway.connected() as client:
         started = await answered(client, tool)
     assert started["cluster"] == _today("e")
@@ -379,6 +386,20 @@ async def test_a_creation_that_somebody_else_has_begun_under_a_free_tag_is_not_t
         assert (await answered(client, "cluster_create"))["cluster"] == _today("b")
 
 
+@pytest.mark.parametrize("tool", ["cluster_create", "cluster_create_eks"])
+async def test_the_same_call_without_a_tag_joins_what_it_has_begun_and_another_one_does_not(
+    connect: Connect, tool: str
+) -> None:
+    async with connect("agent") as client:
+        once = await answered(client, tool)
+        again = await answered(client, tool)
+        other = await answered(client, tool, kubernetes_version="1.33")
+    async with connect("operator") as client:
+        anothers = await answered(client, tool)
+    assert again["operation"] == once["operation"]
+    assert len({each["operation"] for each in (once, other, anothers)}) == 3
+
+
 async def test_what_stands_in_the_way_of_a_new_cluster_is_told_whatever_its_tag() -> None:
     gateway = Recorder()
     gone = problem(ProblemCode.NOT_FOUND, "not there")
@@ -391,6 +412,86 @@ async def test_what_stands_in_the_way_of_a_new_cluster_is_told_whatever_its_tag(
     assert refusal["problem"]["code"] == "quota"
     assert refusal["next"]["tool"] == "cluster_get_available_instances"
     assert len(gateway.changing) == 1
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "x/../..", "./x"])
+@pytest.mark.parametrize(
+    ("tool", "argument", "others"),
+    [
+        ("hyperpod_delete_instance_group", "group", {}),
+        ("hyperpod_delete_instance_group", "cluster", {"group": "workers"}),
+        ("cluster_nodegroup_delete", "node_group", {}),
+        ("node_pool_delete", "node_pool", {}),
+        ("cluster_delete", "cluster", {}),
+        ("access_revoke_token", "name", {}),
+        ("operation_abort", "operation", {}),
+        ("job_get_status", "namespace", {"job": "j"}),
+        ("node_get", "node", {}),
+    ],
+)
+async def test_a_name_that_leads_to_another_route_is_refused_and_nothing_is_sent(
+    tool: str, argument: str, others: dict[str, str], name: str
+) -> None:
+    gateway = Recorder()
+    async with gateway.connected() as client:
+        refusal = await refused(client, tool, **{argument: name}, **others)
+    assert refusal["problem"]["code"] == "invalid"
+    assert refusal["problem"]["field"] == f"/{argument}"
+    assert [each.name for each in gateway.asked if each.name != "get_caller"] == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
+def test_what_json_cannot_say_is_refused_before_it_is_sent(value: Any) -> None:
+    call = Call.of(MAKE_PLAN, {"kind": "create-cluster", "spec": {"x": value}})
+    with pytest.raises(GatewayProblem) as refusal:
+        call.request(None)
+    assert refusal.value.problem.code is ProblemCode.INVALID
+
+
+async def test_half_a_character_in_a_name_names_nothing() -> None:
+    gateway = Recorder()
+    async with gateway.connected() as client:
+        await answered(client, "cluster_get_status", cluster="x\ud800")
+        await answered(client, "operation_list", cluster="x\ud800")
+    assert (gateway.asked[0].places, gateway.asked[1].query["cluster"]) == ({"tag": "x?"}, ["x?"])
+
+
+async def test_a_spec_that_is_no_object_is_the_gateways_to_refuse() -> None:
+    gateway = Recorder()
+    async with gateway.connected() as client:
+        await answered(client, "plan_make", kind="create-cluster", spec=["x"])
+    assert gateway.asked[-1].body == {"kind": "create-cluster", "cluster": "demo", "spec": ["x"]}
+
+
+async def test_a_list_of_operations_says_what_each_waits_for_without_all_that_operation_get_tells() -> None:
+    gateway = Recorder()
+    options = [{"instance_type": f"ml.g{n}.xlarge", "availability_zone": "us-west-2a"} for n in range(200)]
+    asked = {"id": "capacity", "question": "Which?", "schema": {}, "options": {"combinations": options}}
+    done = {"name": "network", "title": "Network", "state": "done"}
+    stages = [done, {"name": "capacity", "title": "Capacity", "state": "waiting", "started_at": NOW}]
+    waiting = {"phase": "waiting_for_decision", "detail": "Which?", "decision": {**asked, "asked_at": NOW}}
+    lost = {"phase": "failed", "problem": problem(ProblemCode.QUOTA, "no VPC is left").model_dump(mode="json")}
+    found = [
+        {**ANSWERS[Operation], "id": "create-cluster/a", "stages": stages, **waiting},
+        {**ANSWERS[Operation], "id": "create-cluster/b", **lost},
+    ]
+    gateway.answers["list_operations"] = gateway.answers["list_cluster_operations"] = {
+        "operations": found,
+        "next_page_token": "more",
+    }
+    async with gateway.connected() as client:
+        for tool in ("operation_list", "cluster_list_operations"):
+            page = await answered(client, tool)
+            a, b = page["operations"]
+            assert (a["id"], a["phase"], a["stage"], a["detail"]) == (
+                "create-cluster/a",
+                "waiting_for_decision",
+                "capacity",
+                "Which?",
+            )
+            assert (b["id"], b["stage"], b["detail"]) == ("create-cluster/b", None, "no VPC is left")
+            assert page["next_page_token"] == "more"
+            assert len(json.dumps(page)) < 1000
 
 
 async def test_a_bucket_is_never_looked_for_in_another_region_than_the_cluster() -> None:

@@ -19,6 +19,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from temporalio.client import Client
 from temporalio.worker import Worker
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
 from api.settings import Settings
 from api.tokens import TokenStore
@@ -29,7 +30,7 @@ from ui.session import COOKIE
 __all__ = ["Name", "name", "temporal", "worker"]
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 90.0
+PATIENCE = 180.0
 """Seconds that a process may take to answer, or to end."""
 
 
@@ -54,12 +55,20 @@ class Served:
         async with self.caller() as http:
             return str((await http.post("/api/v1/sessions")).json()["token"])
 
-    def page(self, session: str | None, **headers: str) -> connect:
-        """The console's connection to a page, as a browser with that session opens it."""
-        cookie = {"Cookie": f"{COOKIE}={session}"} if session else {}
-        url = self.url.replace("http", "ws", 1) + "/_stcore/stream"
+    def page(self, session: str | None, origin: str | None = None, name: str = "127.0.0.1") -> connect:
+        """The console's connection to a page, as a browser with that session opens it. ``name``: what leads here."""
+        port = int(self.url.rpartition(":")[2])
         return connect(
-            url, origin=None, subprotocols=["streamlit"], additional_headers={**cookie, **headers}, max_size=None
+            f"ws://{name}:{port}/_stcore/stream",
+            host="127.0.0.1",
+            port=port,
+            additional_headers={
+                **({"Cookie": f"{COOKIE}={session}"} if session else {}),
+                **({"Origin": origin} if origin else {}),
+            },
+            subprotocols=[Subprotocol("streamlit")],
+            max_size=None,
+            proxy=None,
         )
 
 

@@ -18,17 +18,17 @@ from tests.server.conftest import Served, drawn, serving
 async def test_a_page_of_another_origin_opens_no_connection(everything: Served, origin: str) -> None:
     port = everything.url.rpartition(":")[2]
     with pytest.raises(InvalidStatus) as refused:
-        await everything.page(await everything.session(), Origin=origin.format(port=port))
+        await everything.page(await everything.session(), origin.format(port=port))
     assert refused.value.response.status_code == 403
 
 
 async def test_a_page_of_the_console_does(everything: Served) -> None:
-    async with everything.page(await everything.session(), Origin=everything.url) as page:
+    async with everything.page(await everything.session(), everything.url) as page:
         await drawn(page, "operator-1")
 
 
 async def test_nobody_who_has_not_signed_in_sees_more_than_how_to(everything: Served) -> None:
-    async with everything.page(None, Origin=everything.url) as page:
+    async with everything.page(None, everything.url) as page:
         await drawn(page, "You are not signed in")
 
 
@@ -45,8 +45,9 @@ async def test_without_authentication_a_name_that_leads_here_shows_nothing(
     temporal: Temporal, worker: Worker, tmp_path: Path
 ) -> None:
     async with serving(tmp_path, temporal, "api,console", AUTH="off") as served:
-        async with served.page(None, Origin=served.url) as page:
+        port = served.url.rpartition(":")[2]
+        async with served.page(None, served.url) as page:
             await drawn(page, "local")
         # A site whose name was turned to a loopback address: its pages are of one origin with what they ask.
-        async with served.page(None, Host="evil.example", Origin="http://evil.example") as page:
+        async with served.page(None, f"http://evil.example:{port}", "evil.example") as page:
             await drawn(page, "authentication is off")

@@ -264,6 +264,7 @@ async def test_a_creation_that_broke_off_in_the_dependencies_is_found_and_ends_w
     assert over.came_of_it == await conversations.broken_off
     assert over.user.has_heard("control_plane: done")
     assert over.agent.calls["cluster_create"] == 0
+    assert over.effects  # The ledger shows what a retry does, as it would show what an investigation did.
     assert not [each for each in over.effects if each.endswith(("CreateVpc", "eks CreateCluster", "CreateNatGateway"))]
     done = effects(conversations.world.stack, "halfway")
     assert done["aws eks CreateCluster"] == done["aws sagemaker CreateCluster"] == 1

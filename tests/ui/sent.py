@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,21 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
 
     def recording(self: httpx.Client, method: str, url: str, **rest: Any) -> httpx.Response:
         if self.headers["user-agent"] == AGENT and method != "GET":
-            found.append(Sent(method, url.removeprefix("/api/v1"), rest.get("params") or {}, rest.get("json")))
+            body = json.loads(rest["content"]) if rest.get("content") else None
+            found.append(Sent(method, url.removeprefix("/api/v1"), rest.get("params") or {}, body))
         return request(self, method, url, **rest)
 
     monkeypatch.setattr(httpx.Client, "request", recording)
     return found
+
+
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, the gateway answers the console nothing."""
+    request = httpx.Client.request
+
+    def unanswered(self: httpx.Client, method: str, url: str, **rest: Any) -> httpx.Response:
+        if self.headers["user-agent"] == AGENT:
+            raise httpx.ConnectError("refused")
+        return request(self, method, url, **rest)
+
+    monkeypatch.setattr(httpx.Client, "request", unanswered)

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.ui.conftest import Console, texts
-from tests.ui.sent import Sent, recorded
+from tests.ui.sent import Sent, recorded, silent
 
 GROUPS = [
     {
@@ -125,6 +125,29 @@ def test_a_refused_count_is_told_at_its_field_and_stays_entered(console: Console
 
     assert "greater than or equal to 0" in texts(page)
     assert page.number_input(f"{form}/3/count").value == -1
+
+
+def test_what_was_entered_outlasts_a_gateway_that_does_not_answer(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, tag = capacity(console, group="workers")
+    form = f"{tag}/workers/scale"
+    page.number_input(f"{form}/3/count").set_value(5).run()
+    planned(page, form)
+
+    with monkeypatch.context() as away:
+        silent(away)
+        page.button(f"{form}/start").click().run()
+
+        assert not page.exception
+        assert "did not answer" in page.error[0].value
+        assert "Not up to date" in texts(page)
+        assert page.number_input(f"{form}/3/count").value == 5
+
+    planned(page, form)
+    page.button(f"{form}/start").click().run()
+    assert console.operation(f"scale-instance-group/{tag}/workers")["phase"] == "running"
+    assert not [each.value for each in page.caption if "Not up to date" in each.value]
 
 
 def test_changing_a_group_sends_what_was_touched(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

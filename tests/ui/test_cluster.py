@@ -136,10 +136,20 @@ def test_the_address_is_stronger_than_the_default(console: Console) -> None:
     page.button("cluster-picker/no-default").click().run()
 
 
-def test_another_cluster_is_chosen_into_the_address(console: Console) -> None:
+def test_a_page_whose_address_names_no_cluster_goes_on_with_the_one_looked_at_last(console: Console) -> None:
     page = cluster(console)
-    other = console.cluster("other")
+    tag = tag_of(page)
+    del page.query_params["cluster"]
+
     page.run()
+
+    assert tag_of(page) == tag
+    assert "Choose a cluster" not in texts(page)
+
+
+def test_another_cluster_is_chosen_into_the_address(console: Console) -> None:
+    other = console.cluster("other")
+    page = cluster(console)
 
     page.selectbox(f"cluster-picker/{tag_of(page)}").set_value(other).run()
 

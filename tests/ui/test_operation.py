@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from contracts.operation import Phase
 from tests.ui.conftest import Console, texts
-from tests.ui.sent import recorded
+from tests.ui.sent import recorded, silent
 
 
 def button(page: AppTest, label: str) -> Any:
@@ -40,7 +42,8 @@ def test_an_operation_that_runs_shows_its_stages_who_asked_and_links(console: Co
     assert "Asked by operator\\-1" in shown
     assert "Network" in shown
     assert "nodes are Ready" in shown
-    assert f"/api/v1/operations/{id}" in shown
+    assert f"GET {console.gateway.url}/api/v1/operations/{id}" in shown
+    assert json.loads(page.json[0].value)["id"] == id
     assert page.get("vega_lite_chart"), "no timeline"
 
 
@@ -53,6 +56,40 @@ def test_an_operation_that_does_not_exist_is_a_problem_not_a_defect(console: Con
     page = console.page("operation", id="create-cluster/nobody").run()
     assert not page.exception
     assert "Not found" in page.error[0].value
+
+
+def test_what_is_being_answered_outlasts_a_gateway_that_does_not_answer(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, _ = opened(console, "block", Phase.BLOCKED)
+    page.text_input[0].set_value("wrong zone").run()
+
+    with monkeypatch.context() as away:
+        silent(away)
+        button(page, "Retry").click().run()
+
+        assert not page.exception
+        assert "did not answer" in " ".join(each.value for each in page.error)
+        assert page.text_input[0].value == "wrong zone"
+
+
+def test_an_operation_that_cannot_be_read_is_tried_again(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = console.start("block")
+    request = httpx.Client.request
+
+    def without_operations(self: httpx.Client, method: str, url: str, **rest: Any) -> httpx.Response:
+        if "/operations/" in url:
+            raise httpx.ConnectError("refused")
+        return request(self, method, url, **rest)
+
+    with monkeypatch.context() as away:
+        away.setattr(httpx.Client, "request", without_operations)
+        page = console.page("operation", id=id).run()
+        assert "did not answer" in page.error[0].value
+
+    button(page, "Try again").click().run()
+
+    assert "Create a cluster" in page.title[0].value
 
 
 def test_a_decisions_default_is_marked_shown_and_sent_as_it_is_shown(
@@ -159,6 +196,29 @@ def test_a_blocked_stage_is_retried_once_also_where_it_is_clicked_twice(
         (f"/operations/{id.replace('/', '%2F')}/retry", {"stage": "nodes", "attempt": 1})
     ]
     assert console.operation(id, Phase.SUCCEEDED)["answers"][0]["action"] == "retry"
+
+
+def test_who_answers_after_somebody_else_is_told_although_the_form_is_gone(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, id = opened(console, "block", Phase.BLOCKED)
+    request = httpx.Client.request
+
+    def after_another(self: httpx.Client, method: str, url: str, **rest: Any) -> httpx.Response:
+        if method == "POST":
+            monkeypatch.undo()
+            with console.http() as other:
+                other.post(f"/operations/{id}/retry", json={"stage": "nodes", "attempt": 1}).raise_for_status()
+            console.operation(id, Phase.SUCCEEDED)
+        return request(self, method, url, **rest)
+
+    monkeypatch.setattr(httpx.Client, "request", after_another)
+    button(page, "Retry").click().run()
+
+    assert not page.exception
+    assert [each.label for each in page.button if each.label == "Retry"] == []
+    assert "Not accepted" in page.toast[0].value
+    assert len(console.operation(id)["answers"]) == 1
 
 
 def test_a_correction_begins_with_what_the_problem_is_about_and_a_refused_one_is_kept(console: Console) -> None:

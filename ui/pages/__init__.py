@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from ui.pages import capacity, cluster, create, features, import_cluster, nodes, operation, operations, overview
+from ui.pages import access, capacity, cluster, create, features, import_cluster, nodes, operation, operations, overview
 
 
 def navigation() -> dict[str, list[StreamlitPage]]:
@@ -25,5 +25,8 @@ def navigation() -> dict[str, list[StreamlitPage]]:
         "New": [
             st.Page(create.page, title="Create a cluster", url_path="create", icon=":material/add_circle:"),
             st.Page(import_cluster.page, title="Import a cluster", url_path="import", icon=":material/download:"),
+        ],
+        "Gateway": [
+            st.Page(access.page, title="Access", url_path="access", icon=":material/admin_panel_settings:"),
         ],
     }

@@ -17,7 +17,7 @@ from ui.cluster_header import header, numbers
 from ui.cluster_history import history_tab, past_operations
 from ui.cluster_jobs import jobs_tab
 from ui.cluster_parts import access_tab, control_plane_part, dependencies_part, hyperpod_part, network_part
-from ui.cluster_picker import chosen_cluster
+from ui.cluster_picker import chosen_cluster, view_of
 from ui.cluster_storage import storage_tab
 from ui.cluster_teardown import teardown_tab
 from ui.links import page_link
@@ -32,7 +32,7 @@ def page() -> None:
     caller = signed_in()
     tag = chosen_cluster(caller)
     try:
-        view = gateway().call(endpoints.GET_CLUSTER, tag=tag)
+        view = view_of(tag)
     except GatewayProblem as error:
         if error.problem.code is not ProblemCode.NOT_FOUND:
             problem_box(error.problem)
@@ -86,7 +86,7 @@ def _making(tag: str) -> None:
 
 
 def _overview(view: ClusterView) -> None:
-    _live(view.record.tag, _moment(view))
+    _live(view.record.tag, _moment(view), [view])
     lacking = missing(view.record)
     if lacking and not view.holding:
         st.caption(f":material/info: Not there: {', '.join(lacking)}. What can be made now is under Care.")
@@ -100,10 +100,11 @@ def _overview(view: ClusterView) -> None:
 
 
 @st.fragment(run_every=_EVERY)
-def _live(tag: str, drawn: object) -> None:
-    """What changes while one looks. The whole page is drawn anew when the record has changed."""
+def _live(tag: str, drawn: object, fresh: list[ClusterView]) -> None:
+    """What changes while one looks. The whole page is drawn anew when the record has changed. ``fresh``: what the page
+    has just read, for the first look."""
     try:
-        view = gateway().call(endpoints.GET_CLUSTER, tag=tag)
+        view = fresh.pop() if fresh else gateway().call(endpoints.GET_CLUSTER, tag=tag)
     except GatewayProblem as error:
         if error.problem.code is ProblemCode.NOT_FOUND:
             st.rerun()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from contracts import endpoints
 from contracts.cluster import ClusterRecord
-from ui.cluster_picker import chosen_cluster
+from ui.cluster_picker import chosen_cluster, view_of
 from ui.links import parameter
 from ui.node_actions import actions
 from ui.node_detail import living_there, node_shown
 from ui.node_table import table
 from ui.problems import escaped, problems_shown
-from ui.session import gateway, may_change, signed_in
+from ui.session import may_change, signed_in
 
 _MOST_LINKS = 5
 
@@ -28,7 +27,7 @@ def page() -> None:
         if node is not None:
             _one(tag, node, may)
         else:
-            _all(gateway().call(endpoints.GET_CLUSTER, tag=tag).record, may)
+            _all(view_of(tag).record, may)
 
 
 def _one(tag: str, node: str, may: bool) -> None:

@@ -12,6 +12,7 @@ from contracts import endpoints
 from contracts.operation import Operation, Phase, Said, StageState
 from ui.answers import abort_button, asked
 from ui.decision_form import in_words
+from ui.kept import kept
 from ui.links import page_link, parameter
 from ui.operation_view import finished, phase_badge, share_done, subject_of, time_left, title_of
 from ui.problems import escaped, problem_box
@@ -43,10 +44,12 @@ def page() -> None:
         return
     may = may_change(signed_in())
     try:
-        operation = _read(name, run_id)
+        operation = kept(f"operation/{name}/{run_id}", 0.0, lambda: _read(name, run_id))
     except GatewayProblem as error:
         st.title("Operation")
         problem_box(error.problem)
+        if error.problem.retryable:
+            st.button("Try again", icon=":material/refresh:", key="operation/again")
         page_link("operations", "All operations", ":material/history:")
         return
     _head(operation, may)
@@ -79,9 +82,16 @@ def _head(operation: Operation, may: bool) -> None:
         if operation.links is not None:
             if operation.links.temporal is not None:
                 st.markdown(f"[:material/open_in_new: Temporal]({operation.links.temporal})")
-            st.markdown(f"[:material/data_object: JSON]({operation.links.self})")
+            _document(operation, operation.links.self)
     if operation.detail and operation.phase in (Phase.QUEUED, Phase.RUNNING, Phase.ABORTED):
         st.info(escaped(operation.detail), icon=":material/info:")
+
+
+def _document(operation: Operation, address: str) -> None:
+    """What the gateway answers. Not a link: the gateway asks for a token, which a browser does not send there."""
+    with st.popover("JSON", icon=":material/data_object:", type="tertiary"):
+        st.markdown(f"`GET {address}`")
+        st.json(operation.model_dump(mode="json", exclude_none=True))
 
 
 def _live(operation: Operation, read: Callable[[], Operation]) -> None:
@@ -89,9 +99,11 @@ def _live(operation: Operation, read: Callable[[], Operation]) -> None:
     page, which is drawn anew when something else is asked."""
     drawn = _asks(operation)
 
+    fresh = [operation]
+
     def look() -> None:
         try:
-            now = read()
+            now = fresh.pop() if fresh else read()
         except GatewayProblem as error:
             st.caption(f":material/cloud_off: Not up to date: {escaped(error.problem.detail)}")
             now = operation

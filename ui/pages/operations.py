@@ -48,8 +48,8 @@ def _filters() -> dict[str, object]:
         phases = _several("phase", "Phase", [each.value for each in Phase], _phase_name, 220)
         by = st.text_input("Asked by", key="by", bind="query-params", placeholder="Anybody", width=140)
         since = _since()
-        first = st.date_input("From", value=None, key="from", bind="query-params", width=130)
-        last = st.date_input("To", value=None, key="to", bind="query-params", width=130)
+        first = st.date_input("From", value=None, key="from", bind="query-params", width=150)
+        last = st.date_input("To", value=None, key="to", bind="query-params", width=150)
         waiting = st.toggle("Waits for somebody", key="waiting", bind="query-params")
     filters: dict[str, object] = {
         "cluster": cluster.strip() or None,

@@ -78,7 +78,7 @@ def _work() -> None:
             st.markdown("#### Goes on")
             running_rows(running)
         if failed:
-            with st.expander(f"Ended before they were done: the last {len(failed)}", icon=":material/error:"):
+            with st.expander(f"Ended before they were done ({len(failed)})", icon=":material/error:"):
                 history_rows(failed)
 
 
