@@ -18,7 +18,7 @@ from api.services import Parts, Services, accepted
 from contracts.access import Principal
 from contracts.capacity import CapacityAnswer
 from contracts.catalogue import KINDS
-from contracts.decision import Abort, Answer, Approval, Resolution
+from contracts.decision import Abort, Answer, Approval, Resolution, is_harmless
 from contracts.drain import DrainAnswer
 from contracts.operation import Operation, Phase, Stage, StageState
 from contracts.problem import ProblemCode
@@ -194,6 +194,13 @@ async def decide_operation(
         )
     if asked.id in ANSWERS:
         parse(ANSWERS[asked.id], body.answer, "/answer")
+    if needs_approval(principal, KINDS[seen.operation.kind].needs_approval) and not is_harmless(body.answer):
+        raise refuse(
+            ProblemCode.DENIED,
+            "an approval is bound to the plan that was shown, and this answer decides what is paid for or what ends",
+            operation=case.id,
+            remedy="A person answers, in the console or with `instantstart operation decide`; tell them your advice.",
+        )
     answer = Answer(decision=asked.id, answer=body.answer, by=principal.name)
     return await case.send(seen, "decide", answer, update_id)
 

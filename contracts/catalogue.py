@@ -123,7 +123,11 @@ SCALE_INSTANCE_GROUP = OperationKind(
     target=lambda spec: spec.group,
 )
 UPDATE_INSTANCE_GROUP = OperationKind(
-    "update-instance-group", "Update an instance group", UpdateInstanceGroupSpec, target=lambda spec: spec.group
+    "update-instance-group",
+    "Update an instance group",
+    UpdateInstanceGroupSpec,
+    destroys=True,  # a taint can end the pods on the group's nodes
+    target=lambda spec: spec.group,
 )
 DELETE_INSTANCE_GROUP = OperationKind(
     "delete-instance-group",

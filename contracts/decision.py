@@ -40,6 +40,18 @@ class Answer(Model):
     by: str
 
 
+def is_harmless(answer: dict[str, JsonValue]) -> bool:
+    """Whether an answer buys nothing and ends nothing beyond what the operation's plan already says: waiting on,
+    stopping, or being content with less."""
+    match answer:
+        case {"choice": "wait" | "stop"}:
+            return True
+        case {"remedy": "wait" | "keep" | "abort" | {"kind": "wait" | "keep" | "fewer" | "abort"}}:
+            return True
+        case _:
+            return False
+
+
 class Resolution(Model):
     """What to do with a blocked stage: the answer to a failure."""
 

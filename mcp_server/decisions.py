@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, JsonValue, SkipValidation
 
 from client.aio import GatewayProblem
 from contracts import endpoints
+from contracts.access import Role
 from contracts.decision import Decision
 from contracts.problem import ProblemCode, problem
 from mcp_server.arguments import given
@@ -45,7 +46,8 @@ async def _filled(who: Who, operation: str, answer: dict[str, JsonValue] | None)
     if answer is not None:
         return NotAsked()
     asked = await _question(who, operation)
-    if not can_ask(who.context):
+    # What an agent may answer it can choose by itself; the rest a person answers elsewhere, so no form is shown.
+    if not can_ask(who.context) or (await who.get(endpoints.GET_CALLER)).role is Role.AGENT:
         raise GatewayProblem(
             problem(
                 ProblemCode.INVALID,
@@ -103,7 +105,7 @@ def _choices(asked: Decision) -> str:
     )
 
 
-@tools.tool("Answer a decision", endpoints.GET_OPERATION, endpoints.DECIDE_OPERATION)
+@tools.tool("Answer a decision", endpoints.GET_OPERATION, endpoints.GET_CALLER, endpoints.DECIDE_OPERATION)
 async def operation_decide(
     who: Who,
     chosen: Annotated[Chosen, Resolve(_chosen)],

@@ -162,9 +162,10 @@ async def hyperpod_scale_instance_group(
     return await who.start(endpoints.SCALE_INSTANCE_GROUP, {"count": count}, tag=tag, group=group, plan=plan)
 
 
-@tools.tool("Change an instance group", endpoints.UPDATE_INSTANCE_GROUP, toolset=Toolset.STAGES)
+@tools.tool("Change an instance group", endpoints.UPDATE_INSTANCE_GROUP, destroys=True, toolset=Toolset.STAGES)
 async def hyperpod_update_instance_group(
     who: Who,
+    sure: Sure,
     group: GroupName,
     cluster: ClusterTag = None,
     min_count: Annotated[
@@ -184,7 +185,8 @@ async def hyperpod_update_instance_group(
     ] = None,
     plan: PlanId = None,
 ) -> Started:
-    """Change labels, taints, minimum, deep health checks or volume of an instance group; what is not named stays.
+    """Change labels, taints, minimum, deep health checks or volume of an instance group; what is not named stays. A
+    taint NoExecute ends the pods that do not tolerate it.
 
     Not for type, zone, capacity or network interface: those belong to the nodes, so add a group with the new values and
     delete this one. For the count use hyperpod_scale_instance_group. operation_wait decides completion.

@@ -56,7 +56,11 @@ def what_next(operation: Operation) -> str:
                 "Tell the user so; then follow it with operation_wait. You cannot approve it."
             )
         case Phase.WAITING_FOR_DECISION:
-            return "It asks a question: show the user `decision` of operation_get, and answer with operation_decide."
+            return (
+                "It asks a question: show the user `decision` of operation_get, and answer with operation_decide. "
+                "Where your token is an agent's, a person answers what costs or destroys, in the console or with "
+                f"`instantstart operation decide {operation.id}`: tell the user so, and go on waiting."
+            )
         case Phase.BLOCKED:
             return (
                 "A stage is blocked: tell the user its problem and remedy (operation_get), "

@@ -33,7 +33,7 @@ def name_of(state: StageState) -> str:
 
 def stage_list(operation: Operation) -> None:
     """Every stage with its state, what goes on or came of it, how long it took and at which attempt."""
-    now = datetime.now(UTC)
+    now = _now(operation)
     lines = ["| | Stage | | Took |", "|-|:-|:-|-:|"]
     for stage in operation.stages:
         mark = _STATES[stage.state][0]
@@ -44,6 +44,11 @@ def stage_list(operation: Operation) -> None:
         told = escaped(" ".join((stage.detail or "").split()))
         lines.append(f"| {mark} | {title}{again} | {told} | {_took(stage, now)} |")
     st.markdown("\n".join(lines))
+
+
+def _now(operation: Operation) -> datetime:
+    """Until when stages that have not finished have taken; the operation's end where it has ended."""
+    return operation.updated_at if operation.phase.ended else datetime.now(UTC)
 
 
 def _took(stage: Stage, now: datetime) -> str:
@@ -62,7 +67,7 @@ def timeline(operation: Operation) -> None:
     begun = [stage for stage in operation.stages if stage.started_at is not None]
     if not begun:
         return
-    now = operation.updated_at if operation.phase.ended else datetime.now(UTC)
+    now = _now(operation)
     first = min(stage.started_at for stage in begun if stage.started_at is not None)
     whole = max(_end(stage, now) for stage in begun) - first
     _, seconds, unit = next(each for each in _UNITS if whole.total_seconds() >= each[0])

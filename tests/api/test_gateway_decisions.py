@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import pytest
 from temporalio.client import Client
 
 from tests.api.conftest import Eventually, Gateway, MakeCluster, Name
@@ -165,6 +167,33 @@ async def test_an_agent_decides_only_on_what_it_started_and_never_changes_an_app
     changed = await gateway.agent.post(f"{own}/retry", json={"corrections": {"kubernetes_version": "1.33"}})
     assert changed.status_code == 403
     assert (await gateway.agent.post(f"{own}/retry")).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("first", "costly", "harmless"),
+    [
+        ("choose", {"instance_type": "ml.g6.8xlarge", "count": 4}, None),
+        ("short", {"remedy": {"kind": "type", "instance_type": "ml.g6.8xlarge"}}, {"remedy": {"kind": "wait"}}),
+        ("drain", {"choice": "go-on"}, {"choice": "stop"}),
+    ],
+)
+async def test_an_agent_answers_only_what_buys_and_ends_nothing_beyond_the_approved_plan(
+    gateway: Gateway,
+    name: Name,
+    eventually: Eventually,
+    first: str,
+    costly: dict[str, Any],
+    harmless: dict[str, Any] | None,
+) -> None:
+    url = await begun_by_agent(gateway, eventually, name(first))
+    plan = (await gateway.viewer.get(url)).json()["plan_hash"]
+    await gateway.operator.post(f"{url}/approve", json={"plan_hash": plan})
+    await eventually(lambda: gateway.viewer.get(url), lambda r: r.json()["decision"])
+    refused = await gateway.agent.post(f"{url}/decide", json={"answer": costly})
+    assert (refused.status_code, refused.json()["code"]) == (403, "denied")
+    assert (await gateway.viewer.get(url)).json()["decision"]
+    who = gateway.operator if harmless is None else gateway.agent
+    assert (await who.post(f"{url}/decide", json={"answer": harmless or costly})).status_code == 202
 
 
 async def test_two_answers_at_once_are_both_answered_and_one_counts(

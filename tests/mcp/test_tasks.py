@@ -206,7 +206,8 @@ async def test_only_what_is_asked_now_is_taken_and_what_does_not_fit_is_refused(
         done = await eventually(
             lambda: ask(client.session, "tasks/get", operation), lambda seen: seen["status"] == "completed"
         )
-    assert '"count": 3' in done["result"]["content"][0]["text"]
+    whole = json.loads(done["result"]["content"][0]["text"])
+    assert whole["operation"]["result"]["answer"]["count"] == 3
 
 
 async def test_a_task_is_as_its_caller_may_see_it(connect: Connect, begin: Begin) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from contracts.operation import Phase
+from contracts.operation import Operation, Phase, Stage, StageState
 from tests.ui.conftest import Console, texts
 from tests.ui.sent import recorded, silent
 
@@ -268,6 +269,35 @@ def test_an_abort_carries_its_reason_and_the_page_says_who_said_what(console: Co
 
     assert "**operator\\-1** aborted it: wrong \\*region\\*" in texts(page)
     assert "Abort the operation" not in [each.label for each in page.button]
+
+
+def test_a_stage_that_did_not_finish_took_until_the_operation_ended() -> None:
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    stage = Stage(name="network", title="Network", state=StageState.PENDING, started_at=begun)
+    operation = Operation(
+        id="create-cluster/gone",
+        kind="create-cluster",
+        cluster="gone",
+        plan_hash="0" * 16,
+        started_by="alice",
+        phase=Phase.ABORTED,
+        stages=[stage],
+        started_at=begun,
+        updated_at=begun + timedelta(seconds=65),
+    )
+
+    page = AppTest.from_function(_stages, kwargs={"document": operation.model_dump(mode="json")}).run()
+
+    assert not page.exception
+    assert "65 s" in texts(page).replace("\u00a0", " ")
+
+
+def _stages(document: object) -> None:
+    # Streamlit runs this body as a script of its own, with nothing of this module around it.
+    from contracts.operation import Operation
+    from ui.stages import stage_list
+
+    stage_list(Operation.model_validate(document))
 
 
 def test_an_agents_wish_is_approved_with_the_plan_that_was_shown(
