@@ -23,6 +23,6 @@ check lint-imports
 if [ ${#failed[@]} -gt 0 ]; then
     printf '\nFAILED so far: %s\n' "$(IFS=,; echo "${failed[*]}")"
 fi
-# Two files at once: most of their time is waiting. A file stays whole, for what its tests share.
-check python -m pytest -n 2 --dist loadfile --no-loadscope-reorder "$@"
+# Three files at once: most of their time is waiting. A file stays whole, for what its tests share.
+check python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"
 [ ${#failed[@]} -eq 0 ]
