@@ -44,9 +44,13 @@ async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
         yield environment
 
 
+LONGEST = ("durability", "browser", "skills", "faces", "ui", "mcp")
+"""Folders of tests, those whose files take longest first."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that two processes end at about the same time."""
-    items.sort(key=lambda item: "/durability/" not in item.nodeid)
+    """The longest files first, so that all processes end at about the same time."""
+    items.sort(key=lambda item: next((n for n, name in enumerate(LONGEST) if f"/{name}/" in item.nodeid), len(LONGEST)))
 
 
 def pytest_sessionfinish() -> None:

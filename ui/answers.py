@@ -37,10 +37,10 @@ from ui.wishes import faults, forget
 _PLAN_SECONDS = 600.0
 
 
-def asked(operation: Operation, may: bool) -> None:
+def asked(operation: Operation, may: bool, may_approve: bool) -> None:
     """Everything that the operation waits for somebody to say, each in a box of its own."""
     if operation.phase is Phase.WAITING_FOR_APPROVAL:
-        _approval(operation, may)
+        _approval(operation, may_approve)
     if operation.decision is not None:
         _decision(operation, operation.decision, may)
     for stage in operation.stages:

@@ -70,6 +70,11 @@ def _caller_name() -> str:
     return f"caller/{hash(session_token())}"
 
 
+def may_approve(caller: Caller) -> bool:
+    """Whether the person may approve what agents ask for; the gateway decides here, too."""
+    return caller.role in (Role.OPERATOR, Role.ADMIN)
+
+
 def may_change(caller: Caller) -> bool:
     """Whether the person may start and answer operations; the gateway decides, this only dims what it would refuse."""
     return caller.role is not Role.VIEWER

@@ -356,6 +356,14 @@ def test_a_viewer_sees_what_is_asked_and_can_answer_nothing(
     assert all(each.disabled for each in buttons)
 
 
+def test_an_agent_can_approve_nothing_here_either(console: Console) -> None:
+    console.role = "agent"
+    page, _ = opened(console, "agent", Phase.WAITING_FOR_APPROVAL, "agent")
+
+    assert button(page, "Approve this plan").disabled
+    assert button(page, "Reject").disabled
+
+
 def test_an_ended_operation_shows_its_result_and_that_a_defect_ended_it(console: Console) -> None:
     page, _ = opened(console, "drain", Phase.WAITING_FOR_DECISION)
     selectbox(page, "Choice").set_value(0).run()

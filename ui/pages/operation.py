@@ -17,7 +17,7 @@ from ui.links import page_link, parameter
 from ui.operation_view import finished, phase_badge, share_done, subject_of, time_left, title_of
 from ui.problems import escaped, problem_box
 from ui.results import result_shown
-from ui.session import gateway, may_change, signed_in
+from ui.session import gateway, may_approve, may_change, signed_in
 from ui.stages import stage_list, timeline
 from ui.times import at, lasting
 
@@ -42,7 +42,8 @@ def page() -> None:
         st.info("The address of an operation's page names it.", icon=":material/link:")
         page_link("operations", "All operations", ":material/history:")
         return
-    may = may_change(signed_in())
+    caller = signed_in()
+    may = may_change(caller)
     try:
         operation = kept(f"operation/{name}/{run_id}", 0.0, lambda: _read(name, run_id))
     except GatewayProblem as error:
@@ -53,7 +54,7 @@ def page() -> None:
         page_link("operations", "All operations", ":material/history:")
         return
     _head(operation, may)
-    asked(operation, may)
+    asked(operation, may, may_approve(caller))
     if operation.phase is Phase.FAILED and operation.problem is not None:
         problem_box(operation.problem)
     _live(operation, lambda: _read(name, run_id or operation.run_id))
