@@ -29,7 +29,7 @@ NO_OTHER_HOST = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 Somebody = Callable[[str], Person]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The system's Chromium, to which no other machine is known."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -38,6 +38,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI") == "true":
             pytest.fail(how)
         pytest.skip(how)
+    # Of a module, not of the session: until it is closed its event loop runs in this thread, and no other can.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=path,
@@ -47,7 +48,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_stack(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[LocalStack]:
     with local_stack(tmp_path_factory.mktemp("browser"), SPEED, {"INSTANTSTART_POLL_SECONDS": POLL}) as running:
         raise_quotas(running)
@@ -66,14 +67,14 @@ def stack(shared_stack: LocalStack) -> Iterator[LocalStack]:
         shared_stack.sandbox.post("/clock", json={"speed": SPEED}).raise_for_status()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(shared_stack: LocalStack) -> str:
     """The tag of a cluster with one node."""
     finish(shared_stack, create(shared_stack, "lab"))
     return "lab"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tokens(shared_stack: LocalStack) -> dict[str, str]:
     """A token of each role, by the role."""
     made = {}
