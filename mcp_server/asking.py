@@ -22,7 +22,7 @@ from contracts.access import Role
 from contracts.decision import COMBINATIONS, Decision
 from contracts.model import Model
 from contracts.problem import ProblemCode, problem
-from mcp_server.asker import Who
+from mcp_server.asker import Asker, Who
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,12 @@ def _label(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
+async def asks_a_person(who: Asker) -> bool:
+    """Whether a form reaches somebody whose word counts: the client shows forms, and who calls is no agent. What an
+    agent may not choose by itself, a person says elsewhere."""
+    return can_ask(who.context) and (await who.caller()).role is not Role.AGENT
+
+
 class Confirmation(Model):
     """Whether to go on."""
 
@@ -117,7 +123,7 @@ async def _confirmed(who: Who) -> Confirmation | Elicit[Confirmation]:
     Who calls with the role agent is not asked: there, a person approves the exact plan. A client without forms asks by
     itself: the tool's annotation says that it destroys.
     """
-    if not can_ask(who.context) or (await who.caller()).role is Role.AGENT:
+    if not await asks_a_person(who):
         return Confirmation(confirm=True)
     called = CALLED.get()
     named = {name: value for name, value in called.arguments.items() if value is not None}

@@ -10,12 +10,11 @@ from pydantic import BaseModel, Field, JsonValue, SkipValidation
 
 from client.aio import GatewayProblem
 from contracts import endpoints
-from contracts.access import Role
 from contracts.decision import Decision
 from contracts.problem import ProblemCode, problem
 from mcp_server.arguments import given
 from mcp_server.asker import Asker, Who
-from mcp_server.asking import Filled, Form, can_ask
+from mcp_server.asking import Filled, Form, asks_a_person
 from mcp_server.operations import Followed, OperationId, followed
 from mcp_server.toolbox import Toolbox
 from mcp_server.toolsets import Toolset
@@ -46,8 +45,7 @@ async def _filled(who: Who, operation: str, answer: dict[str, JsonValue] | None)
     if answer is not None:
         return NotAsked()
     asked = await _question(who, operation)
-    # What an agent may answer it can choose by itself; the rest a person answers elsewhere, so no form is shown.
-    if not can_ask(who.context) or (await who.get(endpoints.GET_CALLER)).role is Role.AGENT:
+    if not await asks_a_person(who):
         raise GatewayProblem(
             problem(
                 ProblemCode.INVALID,

@@ -3,6 +3,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/${VENV:-.venv}/bin:$PATH"
+# Temporal's sandbox imports workflows anew for every run: without bytecode on disk, each compiles them again.
+unset PYTHONDONTWRITEBYTECODE
 
 failed=()
 check() {

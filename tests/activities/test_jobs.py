@@ -3,9 +3,7 @@ pods."""
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from activities.registry import Activities
 from contracts.jobs import LIST_JOBS, READ_JOB, JobDetail, JobsRead, JobState, JobView, ListJobs, ReadJob
 from contracts.network import Scope
 from tests.activities.conftest import REGION, Runner, Sandbox, problem
-from tests.activities.world import World
+from tests.activities.world import World, until
 
 SECRET = "do-not-tell"
 OTHERS = 5
@@ -102,13 +100,6 @@ class Jobs:
 
     def until(self, name: str, state: JobState) -> None:
         until(lambda: self.one(name).state is state)
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,7 +36,7 @@ from contracts.node_pools import (
 )
 from contracts.plans import MAKE_PLAN, Action, MakePlan, PlanDraft
 from tests.activities.conftest import REGION, Runner, Sandbox, problem
-from tests.activities.world import World
+from tests.activities.world import World, until
 
 TRUST = {
     "Version": "2012-10-17",
@@ -135,13 +133,6 @@ class Pools:
     def blockers(self, spec: NodePoolSpec) -> list[tuple[str, str]]:
         draft = self.plan(CREATE_NODE_POOL.name, spec.model_dump(mode="json"))
         return [(blocker.field, blocker.detail) for blocker in draft.blockers]
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")

@@ -61,9 +61,7 @@ def stack(shared_stack: LocalStack) -> Iterator[LocalStack]:
     try:
         yield shared_stack
     finally:
-        if dead := shared_stack.down():
-            shared_stack.start(*dead)
-        shared_stack.sandbox.delete("/faults").raise_for_status()
+        shared_stack.calm()
         shared_stack.sandbox.post("/clock", json={"speed": SPEED}).raise_for_status()
 
 

@@ -28,9 +28,7 @@ def stack(shared_stack: LocalStack) -> Iterator[LocalStack]:
     try:
         yield shared_stack
     finally:
-        if dead := shared_stack.down():
-            shared_stack.start(*dead)
-        shared_stack.sandbox.delete("/faults").raise_for_status()
+        shared_stack.calm()
         shared_stack.sandbox.put("/capacity", json={}).raise_for_status()
         shared_stack.sandbox.post("/clock", json={"paused": False}).raise_for_status()
         raise_quotas(shared_stack)

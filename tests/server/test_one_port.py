@@ -30,7 +30,9 @@ async def test_all_faces_answer_on_one_port(everything: Served) -> None:
         await drawn(page, "operator-1")
 
 
-@pytest.mark.parametrize("served", [{Face.API}, {Face.MCP}, {Face.API, Face.MCP}], ids=lambda each: "+".join(each))
+@pytest.mark.parametrize(
+    "served", [{Face.API}, {Face.MCP}, {Face.API, Face.MCP}], ids=lambda served: "+".join(sorted(served))
+)
 async def test_only_the_chosen_faces_are_served(
     everything: Served, served: Collection[Face], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

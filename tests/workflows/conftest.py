@@ -19,16 +19,18 @@ from contracts.names import operation_id
 from contracts.operation import Origin, Progress, Start
 from tests.workflows.fakes import REGION, FakeAccount
 from worker.platform import workflow_runner
-from workflows.registry import WORKFLOWS
+from workflows.registry import ENTITIES, LOOKUPS, OPERATIONS
 
 
 @asynccontextmanager
-async def hosting(client: Client, account: FakeAccount, workflows: Sequence[type] = WORKFLOWS) -> AsyncIterator[None]:
-    """``workflows``: the fewer, the sooner its workers are ready."""
+async def hosting(
+    client: Client, account: FakeAccount, workflows: Sequence[type] = (*OPERATIONS, *LOOKUPS)
+) -> AsyncIterator[None]:
+    """``workflows``: what operations and lookups are hosted; the fewer, the sooner their worker is ready."""
     async with AsyncExitStack() as stack:
-        for queue in (queues.WORKFLOWS, queues.ENTITIES):
+        for queue, hosted in ((queues.WORKFLOWS, workflows), (queues.ENTITIES, ENTITIES)):
             await stack.enter_async_context(
-                Worker(client, task_queue=queue, workflows=workflows, workflow_runner=workflow_runner())
+                Worker(client, task_queue=queue, workflows=hosted, workflow_runner=workflow_runner())
             )
         activities = account.activities()
         for queue in (queues.PLATFORM, queues.WAIT, queues.KUBERNETES, queues.aws(REGION)):
