@@ -16,9 +16,20 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--speed", type=float, default=DEFAULT_SPEED, help="sandbox seconds per second")
     parser.add_argument("--data", type=Path, help="folder that keeps the sandbox's state; without it nothing is kept")
+    parser.add_argument(
+        "--program",
+        type=Path,
+        action="append",
+        default=[],
+        help="a script that containers really run that have it in a ConfigMap; may be given several times",
+    )
     options = parser.parse_args()
     sandbox = Sandbox(
-        speed=options.speed, data=options.data, kubernetes_port=options.kubernetes_port, host=options.host
+        speed=options.speed,
+        data=options.data,
+        kubernetes_port=options.kubernetes_port,
+        host=options.host,
+        programs=options.program,
     )
     sandbox.run(options.port, options.host)
 

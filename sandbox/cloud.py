@@ -84,6 +84,9 @@ class Cloud(Protocol):
     def delete_load_balancer(self, arn: str, owner: str, kind: str) -> None:
         """Raises CloudError while network interfaces are still there."""
 
+    def bucket_holds(self, arn: str, bucket: str, prefix: str) -> bool:
+        """Whether there is a bucket with an object whose key begins so."""
+
     def ensure_volume(self, arn: str, name: str, zone: str, gib: int, kind: str, tags: dict[str, str]) -> str:
         """The id of the EBS volume of that CSI volume name. Raises CloudError if it cannot be made."""
 

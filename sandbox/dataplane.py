@@ -127,6 +127,11 @@ class DataPlane(Protocol):
 
     def addon_health(self, arn: str, name: str) -> AddonHealth: ...
 
+    def query_metrics(self, query: str) -> dict[str, Any]:
+        """``data`` of Prometheus' answer to an instant query about all clusters. Raises ValueError for one that it
+        refuses."""
+        ...
+
 
 class NoDataPlane:
     """No Kubernetes behind EKS: endpoints that nobody answers, add-ons that are ready at once."""
@@ -159,3 +164,6 @@ class NoDataPlane:
 
     def addon_health(self, arn: str, name: str) -> AddonHealth:
         return AddonHealth(ready=True)
+
+    def query_metrics(self, query: str) -> dict[str, Any]:
+        return {"resultType": "vector", "result": []}

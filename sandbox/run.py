@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -32,6 +33,7 @@ class Sandbox:
         kubernetes_port: int | None = None,
         host: str = "127.0.0.1",
         paused: bool = False,
+        programs: Sequence[Path] = (),
     ) -> None:
         self.clock = Clock(speed)
         if paused:
@@ -40,6 +42,8 @@ class Sandbox:
         self.aws = AwsSandbox(self.clock, self.faults, self.ledger, state=self.state)
         # Certificates need a folder even where nothing is kept.
         self._folder = data or Path(tempfile.mkdtemp(prefix="sandbox-"))
+        self.programs = programs
+        """Scripts that really run where a container has them."""
         self.dataplane: DataPlane | None = None
         if kubernetes_port is not None:
             self.dataplane = self._kubernetes(kubernetes_port, host)
@@ -99,5 +103,7 @@ class Sandbox:
             self.clock, self.faults, self.ledger, folder, state=self.state, admin=self.aws.admin, host=host, port=port
         )
         dataplane.clusters.cloud = self.aws.cloud
+        dataplane.clusters.scripts.allow(list(self.programs), self.state.folder and self.state.folder / "volumes")
+        dataplane.clusters.scripts.buckets = self.aws.buckets
         self.aws.use_dataplane(dataplane)
         return dataplane

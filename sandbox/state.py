@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-FORMAT = 2
+FORMAT = 3
 FILE = "sandbox.state"
 DEBOUNCE = 1.0
 """Real seconds between a change and the snapshot that holds it; further changes in between share the snapshot."""

@@ -38,6 +38,9 @@ PROMETHEUS_CREATE = 20.0
 GRAFANA_CREATE = 120.0
 WORKSPACE_DELETE = 30.0
 
+FSX_CREATE = 600.0
+FSX_DELETE = 180.0
+
 LOAD_BALANCER_INTERFACES = 45.0
 """A load balancer's network interfaces outlive it by so much."""
 

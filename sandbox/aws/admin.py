@@ -46,6 +46,7 @@ class AwsAdmin:
             admin.route(method, "hyperpod", locked(self._hyperpod))
         for method in ("GET", "PUT"):
             admin.route(method, "addons", locked(self._addons))
+            admin.route(method, "file-systems", locked(self._file_systems))
 
     def _capacity(self, request: AdminRequest) -> Any:
         knobs = self.world.knobs
@@ -96,6 +97,12 @@ class AwsAdmin:
                 raise AdminError(f"no such add-on or issue code: {', '.join(unknown)}")
             self.world.knobs.broken_addons = dict(body)
         return self.world.knobs.broken_addons
+
+    def _file_systems(self, request: AdminRequest) -> Any:
+        """``{"failing": [text]}``: the next file systems of FSx end as FAILED, each with its text."""
+        if request.method == "PUT":
+            self.world.knobs.broken_file_systems = [str(text) for text in _object(request).get("failing", [])]
+        return {"failing": self.world.knobs.broken_file_systems}
 
     def _hyperpod(self, request: AdminRequest) -> Any:
         """See :class:`sandbox.aws.hyperpod.switches.Switches`."""

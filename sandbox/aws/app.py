@@ -9,15 +9,18 @@ from typing import Any
 from sandbox.admin import Admin
 from sandbox.aws import repairs
 from sandbox.aws.admin import AwsAdmin
+from sandbox.aws.buckets import S3Buckets
 from sandbox.aws.cloud import AwsCloud
 from sandbox.aws.ec2 import Ec2, Ec2State
 from sandbox.aws.eks import Eks
 from sandbox.aws.eks.state import EksState
 from sandbox.aws.elbv2 import Elbv2
+from sandbox.aws.fsx import Fsx, FsxState
 from sandbox.aws.hyperpod import HyperPod
 from sandbox.aws.hyperpod.state import HyperPodState
 from sandbox.aws.iam import Iam
 from sandbox.aws.instance_types import catalogue
+from sandbox.aws.metricqueries import MetricQueries
 from sandbox.aws.overlay import Overlay
 from sandbox.aws.pricing import Pricing
 from sandbox.aws.quotas import QuotaState, ServiceQuotas
@@ -64,6 +67,9 @@ class AwsSandbox:
         self.elbv2 = Elbv2(self.world)
         self.prometheus, self.grafana = Prometheus(self.world), Grafana(self.world)
         self.grafana.state = self.prometheus.state
+        self.wsgi.others.append(MetricQueries(self.prometheus))
+        self.fsx = Fsx(self.world)
+        self.buckets = S3Buckets(self.wsgi.lock, self._bucket_changed)
         self.cloud = AwsCloud(self.world, self.hyperpod, self.elbv2, self.wsgi.lock, self.state.touch)
         for service, handlers in (
             ("ec2", self.ec2),
@@ -76,16 +82,19 @@ class AwsSandbox:
             ("pricing", Pricing()),
             ("amp", self.prometheus),
             ("grafana", self.grafana),
+            ("fsx", self.fsx),
             (
                 "resourcegroupstaggingapi",
-                Tagging(self.world, self.eks, self.hyperpod, self.prometheus, self.grafana),
+                Tagging(self.world, self.eks, self.hyperpod, self.prometheus, self.grafana, self.fsx),
             ),
         ):
             self.wsgi.register(service, handlers)
         AwsAdmin(self.world, self.hyperpod, self.wsgi.lock).register(self.admin)
+        self.wsgi.hub.register(self.admin)
         self.admin.on_reset(self.reset)
         self.state.register("clock", lambda: pickle.dumps(clock.dump()), self._load_clock, clock.still)
         self.state.register("aws", self._dump, self._load, self.wsgi.lock)
+        self.state.register("hub", self.wsgi.hub.dump, self.wsgi.hub.load)
         self.state.register("moto", self.wsgi.moto.dump, self.wsgi.moto.load)
         self.state.register(
             "ledger", lambda: pickle.dumps(self.ledger.dump()), lambda b: self.ledger.load(pickle.loads(b))
@@ -93,6 +102,10 @@ class AwsSandbox:
         self.state.register(
             "faults", lambda: pickle.dumps(self.faults.dump()), lambda b: self.faults.load(pickle.loads(b))
         )
+
+    def _bucket_changed(self) -> None:
+        self.wsgi.moto.changed("s3")
+        self.state.touch()
 
     def use_dataplane(self, dataplane: DataPlane) -> None:
         """Put Kubernetes behind EKS."""
@@ -113,13 +126,14 @@ class AwsSandbox:
                 for cluster in place.values():
                     self.world.dataplane.delete_cluster(cluster.arn)
             self.wsgi.moto.reset()
-            self._set(Knobs(), Ec2State(), EksState(), QuotaState(), HyperPodState(), WorkspaceState())
+            self._set(Knobs(), Ec2State(), EksState(), QuotaState(), HyperPodState(), WorkspaceState(), FsxState())
             self.ready()
 
-    def _set(self, knobs: Any, ec2: Any, eks: Any, quotas: Any, hyperpod: Any, workspaces: Any) -> None:
+    def _set(self, knobs: Any, ec2: Any, eks: Any, quotas: Any, hyperpod: Any, workspaces: Any, fsx: Any) -> None:
         self.world.knobs = knobs
         self.ec2.state, self.eks.state, self.quotas.state, self.hyperpod.state = ec2, eks, quotas, hyperpod
         self.prometheus.state = self.grafana.state = workspaces
+        self.fsx.state = fsx
 
     def _dump(self) -> bytes:
         parts = (
@@ -129,6 +143,7 @@ class AwsSandbox:
             self.quotas.state,
             self.hyperpod.state,
             self.prometheus.state,
+            self.fsx.state,
         )
         return pickle.dumps(parts, protocol=pickle.HIGHEST_PROTOCOL)
 

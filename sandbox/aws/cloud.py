@@ -204,6 +204,13 @@ class AwsCloud:
                     found.setdefault(subnet.availability_zone, subnet)
         return list(found.values())
 
+    # Objects
+
+    def bucket_holds(self, arn: str, bucket: str, prefix: str) -> bool:
+        with self._lock:
+            held = backends.s3(_place(arn)[0]).buckets.get(bucket)
+            return held is not None and any(key.startswith(prefix) for key in held.keys)
+
     # Volumes
 
     def ensure_volume(self, arn: str, name: str, zone: str, gib: int, kind: str, tags: dict[str, str]) -> str:

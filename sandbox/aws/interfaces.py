@@ -20,6 +20,7 @@ _OWNERS = {
     "Amazon EKS ": ("interface", "amazon-eks"),
     "SageMaker HyperPod ": ("interface", "amazon-sagemaker"),
     "VPC Endpoint Interface ": ("vpc_endpoint", "amazon-vpce"),
+    "Amazon FSx ": ("interface", "amazon-fsx"),
 }
 """How the description of a service's interface begins -> (type, requester)."""
 

@@ -28,6 +28,8 @@ from sandbox.aws.identify import resource_of
 from sandbox.aws.protocol import Wire
 from sandbox.clock import Clock
 from sandbox.faults import Faults, Rule
+from sandbox.hub.app import PREFIX as HUB
+from sandbox.hub.app import Hub
 from sandbox.ledger import Ledger
 
 NOT_IMPLEMENTED = "SandboxNotImplemented"
@@ -54,9 +56,12 @@ class Overlay:
         self.clock, self.faults, self.ledger, self.admin = clock, faults, ledger, admin
         self.lock = threading.RLock()
         self.moto = Moto()
+        self.hub = Hub(faults, touch)
         self._touch = touch
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._wrappers: dict[str, Callable[[Call, Handler], Any]] = {}
+        self.others: list[Callable[[dict[str, Any], Any], Iterable[bytes] | None]] = []
+        """What is asked before AWS's own APIs; None leaves a request to them."""
 
     def register(self, service: str, handlers: Any) -> None:
         """Let the methods of ``handlers`` that are named like an operation of ``service`` answer it. A method called
@@ -81,6 +86,11 @@ class Overlay:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ.get("PATH_INFO", "").startswith("/_sandbox/"):
             return self.admin(environ, start_response)
+        for other in self.others:
+            if (answered := other(environ, start_response)) is not None:
+                return answered
+        if environ.get("PATH_INFO", "").startswith(f"{HUB}/"):
+            return self.hub(environ, start_response)
         raw = _body(environ)
         _to_path_style(environ)
         self.clock.run_due(PATIENCE)

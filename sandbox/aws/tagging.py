@@ -16,6 +16,7 @@ from moto.core.resource_tagging import iter_taggable_backends, make_tag_matcher,
 from sandbox.aws import backends
 from sandbox.aws.call import AwsError, Call
 from sandbox.aws.eks import Eks
+from sandbox.aws.fsx import Fsx
 from sandbox.aws.hyperpod import HyperPod
 from sandbox.aws.workspaces import Grafana, Prometheus
 from sandbox.aws.world import Place, World, paginate
@@ -38,9 +39,11 @@ class Tagged:
 class Tagging:
     """Handlers of the Resource Groups Tagging API's operations."""
 
-    def __init__(self, world: World, eks: Eks, hyperpod: HyperPod, prometheus: Prometheus, grafana: Grafana) -> None:
+    def __init__(
+        self, world: World, eks: Eks, hyperpod: HyperPod, prometheus: Prometheus, grafana: Grafana, fsx: Fsx
+    ) -> None:
         self.world, self.eks, self.hyperpod = world, eks, hyperpod
-        self.prometheus, self.grafana = prometheus, grafana
+        self.prometheus, self.grafana, self.fsx = prometheus, grafana, fsx
 
     def GetResources(self, call: Call) -> Any:
         p = call.params
@@ -117,6 +120,8 @@ class Tagging:
             yield "aps:workspace", workspace.arn, workspace.tags
         for workspace in self.grafana.held(place).values():
             yield "grafana:workspace", workspace.arn, workspace.tags
+        for file_system in self.fsx.held(place).values():
+            yield "fsx:file-system", file_system.arn, file_system.tags
         if place[1] == GLOBAL_REGION:
             for arn, provider in backends.iam(place[0]).open_id_providers.items():
                 yield "iam:oidc-provider", arn, provider.tags

@@ -17,6 +17,7 @@ ERROR_CODES = {
     "iam": "ValidationError",
     "service-quotas": "IllegalArgumentException",
     "amp": "ValidationException",
+    "fsx": "BadRequest",
     "grafana": "ValidationException",
     "pricing": "InvalidParameterException",
 }

@@ -34,6 +34,8 @@ class Knobs:
     """Instance group -> how many of its next nodes fail their deep health check."""
     broken_lifecycle: dict[str, int | None] = field(default_factory=dict)
     """Instance group -> how many of its next lifecycle scripts fail; None for all."""
+    broken_file_systems: list[str] = field(default_factory=list)
+    """Why the next file systems of FSx fail to be made, one after the other."""
     broken_addons: dict[str, str] = field(default_factory=dict)
     """Add-on -> the code of the health issue that it has, in every cluster."""
 

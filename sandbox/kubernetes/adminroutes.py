@@ -12,6 +12,7 @@ from sandbox.faults import Faults
 from sandbox.ledger import Ledger
 from sandbox.state import State
 
+from . import servingroutes
 from .cluster import Cluster
 from .clusterset import ClusterSet
 from .objects import dig, is_true
@@ -71,6 +72,7 @@ class Administration:
         self._admin = Admin(clock, faults, ledger, state)
         register(self._admin, clusters, lambda cluster: {"path": "/"}, "")
         register(self._admin, clusters, lambda cluster: {"path": "/"}, "kubernetes/")
+        servingroutes.register(self._admin, clusters, "kubernetes/", state.touch)
 
     def answer(self, method: str, path: str, query: str, body: bytes) -> Reply:
         outcome: list[str] = []

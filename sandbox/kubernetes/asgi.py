@@ -174,7 +174,7 @@ class Application:
 
     def _record(self, cluster: Cluster, call: Call, answer: Reply | Stream, effect: bool, lost: bool = False) -> None:
         operation = f"{call.method} {call.path}"
-        if call.method not in _MUTATING:
+        if call.method not in _MUTATING or call.proxied:
             self._ledger.count_read("kubernetes", cluster.name, call.method)
             return
         code = answer.code if isinstance(answer, Reply) else 200
@@ -237,6 +237,8 @@ def _start(code: int, content_type: str, headers: list[tuple[str, str]]) -> dict
 
 
 async def _send(answer: Reply | Stream, receive: Any, send: Any) -> None:
+    if answer.delay and await _leaves(receive, answer.delay):
+        return
     if isinstance(answer, Reply):
         length = ("content-length", str(len(answer.body)))
         await send(_start(answer.code, answer.content_type, [*answer.headers, length]))
@@ -255,6 +257,16 @@ async def _send(answer: Reply | Stream, receive: Any, send: Any) -> None:
         for task in (streaming, gone):
             task.cancel()
         await asyncio.gather(streaming, gone, return_exceptions=True)
+
+
+async def _leaves(receive: Any, seconds: float) -> bool:
+    """Whether the client goes away within so many seconds."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    done, _ = await asyncio.wait({gone}, timeout=seconds)
+    if not done:
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+    return bool(done)
 
 
 async def _stream(answer: Stream, send: Any) -> None:

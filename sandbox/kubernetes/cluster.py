@@ -18,8 +18,12 @@ from .ekstokens import Credential, InvalidToken
 from .identity import Principal
 from .logs import PodLogs
 from .objects import dig
+from .podfaults import PodFaults
+from .prometheus import Prometheus
 from .registry import Registry
 from .resources import Json
+from .scripts.runner import ScriptRunner, Scripts
+from .serving import Serving
 from .store import Store
 from .tokens import ServiceAccountTokens
 
@@ -41,6 +45,8 @@ class Cluster:
         credentials: Mapping[str, Credential] | None = None,
         root_certificate: str = "",
         cloud: Cloud | None = None,
+        pod_faults: PodFaults | None = None,
+        scripts: ScriptRunner | None = None,
     ) -> None:
         self.identifier = identifier
         self.clock = clock
@@ -57,6 +63,9 @@ class Cluster:
         self.registry = Registry(self.store, clock.timestamp)
         self.registry.root_certificate = lambda: root_certificate
         self.logs = PodLogs()
+        self.serving = Serving(self, pod_faults or PodFaults())
+        self.prometheus = Prometheus(self, self.serving.faults.queries)
+        self.scripts = Scripts(self, scripts or ScriptRunner())
         region = facts.region if facts else "us-west-2"
         unique = hashlib.sha256(identifier.encode()).hexdigest()[:32].upper()
         self.issuer = f"https://oidc.eks.{region}.amazonaws.com/id/{unique}"
@@ -215,6 +224,7 @@ class Cluster:
                 "addon_configurations": self.addon_configurations,
                 "nodes": self.nodes,
                 "logs": self.logs.dump(),
+                "serving": self.serving.dump(),
                 "store": self.store.dump(),
                 "controllers": self.controllers.dump(),
             }
@@ -225,6 +235,7 @@ class Cluster:
             self.addons, self.nodes = dict(dumped["addons"]), dict(dumped["nodes"])
             self.addon_configurations = dumped.get("addon_configurations", {})
             self.logs.load(dumped["logs"])
+            self.serving.load(dumped.get("serving", {}))
             self.store.load(dumped["store"])
             for definition in self.store.objects(
                 self.registry.type("customresourcedefinitions", "apiextensions.k8s.io")

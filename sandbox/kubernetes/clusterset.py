@@ -15,6 +15,8 @@ from sandbox.dataplane import ClusterFacts
 from .cluster import Cluster
 from .controllers import manager
 from .ekstokens import Credential
+from .podfaults import PodFaults
+from .scripts.runner import ScriptRunner
 
 PREFIX = "/clusters/"
 
@@ -31,6 +33,8 @@ class ClusterSet:
         self.by_id: dict[str, Cluster] = {}
         self.cloud: Cloud | None = None
         """AWS behind the clusters that are added from now on."""
+        self.pod_faults = PodFaults()
+        self.scripts = ScriptRunner()
         self._credentials = credentials
         self._root_certificate = root_certificate
         manager.listen(clock, self.by_id)
@@ -50,6 +54,8 @@ class ClusterSet:
             credentials=self._credentials,
             root_certificate=self._root_certificate,
             cloud=self.cloud,
+            pod_faults=self.pod_faults,
+            scripts=self.scripts,
         )
 
     def add(self, name: str, facts: ClusterFacts | None = None) -> Cluster:
@@ -61,6 +67,7 @@ class ClusterSet:
     def remove(self, name: str) -> None:
         cluster = self.by_id.pop(name, None)
         if cluster is not None:
+            cluster.scripts.stop()
             cluster.store.drop_subscriptions()
 
     @contextmanager
@@ -72,13 +79,15 @@ class ClusterSet:
             yield
 
     def dump(self) -> bytes:
-        return pickle.dumps([cluster.dump() for cluster in self.by_id.values()])
+        clusters = [cluster.dump() for cluster in self.by_id.values()]
+        return pickle.dumps({"clusters": clusters, "pod_faults": self.pod_faults.dump()})
 
     def load(self, dumped: bytes) -> None:
         for name in list(self.by_id):
             self.remove(name)
-        clusters: list[dict[str, Any]] = pickle.loads(dumped)
-        for content in clusters:
+        found: dict[str, Any] = pickle.loads(dumped)
+        self.pod_faults.load(found["pod_faults"])
+        for content in found["clusters"]:
             facts = ClusterFacts(**content["facts"]) if content["facts"] else None
             cluster = self._new(content["identifier"], facts)
             self.by_id[cluster.identifier] = cluster

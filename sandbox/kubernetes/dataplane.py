@@ -16,7 +16,7 @@ from sandbox.faults import Faults
 from sandbox.ledger import Ledger
 from sandbox.state import State
 
-from . import adminroutes, certificates, eviction, installation
+from . import adminroutes, certificates, eviction, installation, servingroutes
 from .asgi import Application
 from .cluster import Cluster
 from .clusterset import PREFIX, ClusterSet, identifier
@@ -83,6 +83,8 @@ class KubernetesDataPlane:
             state.register("kubernetes", self.clusters.dump, self.clusters.load, _Lock(self.clusters))
         if admin is not None:
             adminroutes.register(admin, self.clusters, self._reach, "kubernetes/")
+            servingroutes.register(admin, self.clusters, "kubernetes/", self._touch)
+            self.clusters.scripts.register(admin, "kubernetes/scripts")
             admin.on_reset(self.reset)
 
     @property
@@ -95,11 +97,14 @@ class KubernetesDataPlane:
 
     def stop(self) -> None:
         self._listener.stop()
+        for cluster in list(self.clusters.by_id.values()):
+            cluster.scripts.stop()
 
     def reset(self) -> None:
         """Forget every cluster."""
         for name in list(self.clusters.by_id):
             self.clusters.remove(name)
+        self.clusters.pod_faults.clear()
 
     def _touch(self) -> None:
         if self._state is not None:
@@ -212,6 +217,16 @@ class KubernetesDataPlane:
         if cluster is None:
             return AddonHealth(False, (("ClusterUnreachable", f"there is no cluster {arn}"),))
         return installation.health(cluster, name)
+
+    def query_metrics(self, query: str) -> dict[str, Any]:
+        """Of the first cluster that has an answer. Raises ValueError for a query that Prometheus refuses."""
+        data: dict[str, Any] = {"resultType": "vector", "result": []}
+        for cluster in list(self.clusters.by_id.values()):
+            with cluster.lock:
+                data = cluster.prometheus.query(query)
+            if data["result"]:
+                break
+        return data
 
 
 def _amend(obj: Json, wanted: Json, before: Json | None) -> None:

@@ -119,6 +119,11 @@ def _remove(value: Any, path: Path) -> None:
             parent.remove(found)
 
 
+def _is_key(path: Path) -> bool:
+    """Whether a field is part of what its list member is told apart by: it goes with the member, and not before."""
+    return len(path) > 1 and path[-2][0] == "k" and path[-1][1] in dict(path[-2][1])
+
+
 def _encode_element(kind: str, element: Any) -> str:
     if kind == "f":
         return f"f:{element}"
@@ -252,10 +257,15 @@ def apply(live: Json, config: Json, schema: Json, manager: Manager, force: bool,
         owners[clash.owner].discard(clash.path)
     others = set().union(*(paths for owner, paths in owners.items() if owner != manager))
     given_up = {path for path in previous if path not in wanted and path not in others}
-    for path in sorted(given_up, key=len, reverse=True):
-        # A list member stays while somebody owns something in it.
-        if path[-1][0] == "k" and any(p[: len(path)] == path for p in (*wanted, *others)):
+    gone: list[Path] = []
+    for path in sorted(given_up, key=len):
+        if _is_key(path) or any(path[: len(each)] == each for each in gone):
             continue
+        if path[-1][0] == "k":
+            # A list member stays while somebody owns something in it.
+            if any(p[: len(path)] == path for p in (*wanted, *others)):
+                continue
+            gone.append(path)
         _remove(applied, path)
     owners[manager] = set(wanted)
     _write_owners(applied, live, owners, now, manager)

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from . import custom, defaulting, errors, ownership, schemas, services, validation
+from . import custom, defaulting, errors, kedawebhook, ownership, schemas, services, validation
 from .errors import ApiError
 from .objects import Mutator, clone, dig, rfc3339
 from .ownership import Manager
@@ -148,6 +148,8 @@ class Registry:
         match kind.group, kind.plural:
             case "", "services":
                 services.allocate(self.store, kind, obj)
+            case "keda.sh", "scaledobjects":
+                kedawebhook.judge(self.store, obj)
             case "", "pods":
                 account, namespace = obj["spec"]["serviceAccountName"], obj["metadata"]["namespace"]
                 if self.store.get(self.type("serviceaccounts"), namespace, account) is None:

@@ -20,15 +20,18 @@ class Reply:
     code: int = 200
     content_type: str = JSON
     headers: list[tuple[str, str]] = field(default_factory=list)
+    delay: float = 0.0
+    """Real seconds until it is sent."""
 
 
 @dataclass
 class Stream:
-    """An answer without an end of its own: a watch, a log that is followed. Breaks off if the iterator raises."""
+    """An answer in pieces: a watch, a log that is followed, events. Breaks off if the iterator raises."""
 
     chunks: Callable[[], AsyncIterator[bytes]]
     content_type: str = JSON
     headers: list[tuple[str, str]] = field(default_factory=list)
+    delay: float = 0.0
 
 
 def encode(value: object) -> bytes:

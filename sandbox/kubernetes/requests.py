@@ -59,6 +59,8 @@ class Call:
     raw_body: bytes
     principal: Principal
     warnings: list[str] = field(default_factory=list)
+    proxied: bool = False
+    """Whether it is for a server in a pod, and changes nothing in the cluster."""
 
     @cached_property
     def parameters(self) -> list[tuple[str, str]]:

@@ -21,8 +21,8 @@ _BUILT_IN = {
         ~namespaces Namespace ns status,finalize
         ~nodes Node no status
         ~persistentvolumes PersistentVolume pv status
-        pods Pod po status,log,eviction,binding,exec,attach,portforward,ephemeralcontainers
-        services Service svc status
+        pods Pod po status,log,eviction,binding,exec,attach,portforward,proxy,ephemeralcontainers
+        services Service svc status,proxy
         configmaps ConfigMap cm -
         secrets Secret - -
         serviceaccounts ServiceAccount sa token

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import discovery, handlers, openapi, reviews, subresources
+from . import discovery, handlers, openapi, proxy, reviews, subresources
 from .errors import ApiError, no_such_resource
 from .identity import authorize
 from .replies import Reply, Stream, reply, text
@@ -79,10 +79,15 @@ def _resource(cluster: Cluster, call: Call, group: str, version: str, rest: list
     if rest[0] == "namespaces" and len(rest) > 2 and (group or rest[2] not in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]
     plural, name, sub = (*rest, "", "")[:3]
-    if len(rest) > 3:
+    proxied = not group and namespace is not None and sub == "proxy" and plural in ("services", "pods")
+    if len(rest) > 3 and not proxied:
         raise no_such_resource()
     shown = f"{plural}/{sub}" if sub else plural
     authorize(call.principal, call.method, call.path, _verb(call, name), group, shown, namespace or "")
+    if proxied:
+        call.proxied = True
+        forward = proxy.to_service if plural == "services" else proxy.to_pod
+        return forward(cluster, call, namespace or "", name, "/".join(rest[3:]))
     if (group, plural) in discovery.REVIEWS and version == "v1" and call.method == "POST":
         return reviews.answer(cluster, call, group, plural)
     if (group, plural, call.method) == ("", "bindings", "POST"):

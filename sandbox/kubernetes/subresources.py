@@ -35,7 +35,7 @@ def handle(
             return token(cluster, call, kind, namespace, name)
         case "finalize":
             return finalize(cluster, call, kind, namespace, name)
-        case "exec" | "attach" | "portforward":
+        case "exec" | "attach" | "portforward" | "proxy":
             raise ApiError(400, "Upgrade request required")
     return None
 
@@ -115,9 +115,11 @@ def log(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None,
     pod = cluster.registry.require(kind, namespace, name)
     container = _container(call, pod)
     if not dig(pod, "status.containerStatuses") or dig(pod, "status.phase") == "Pending":
-        message = f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
+        message = f'container "{container}" in pod "{name}" is waiting to start: {_waits_for(pod, container)}'
         raise ApiError(400, message)
     uid = pod["metadata"]["uid"]
+    if call.flag("previous"):
+        return _previous_log(cluster, pod, container)
     since = None
     if "sinceSeconds" in call.query:
         since = cluster.now() - float(call.query["sinceSeconds"])
@@ -132,7 +134,8 @@ def log(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None,
             if since is None or at >= since
         ]
 
-    written = len(cluster.logs.lines(uid, container))
+    followed = cluster.logs.lines(uid, container)
+    written = len(followed)
     first = lines()
     if "tailLines" in call.query:
         tail = int(call.query["tailLines"])
@@ -157,7 +160,7 @@ def log(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None,
     cluster.store.subscribe(subscription)
 
     async def follow() -> AsyncIterator[bytes]:
-        position = written
+        position, begun = written, followed
         try:
             if joined:
                 yield joined.encode()
@@ -165,12 +168,16 @@ def log(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None,
                 wake.clear()
                 with cluster.store.lock:
                     live = cluster.store.by_uid(uid)
-                    total = len(cluster.logs.lines(uid, container))
-                    new = lines(position)
+                    current = cluster.logs.lines(uid, container)
+                    # A container that started again has another log: following it ends, as with a kubelet.
+                    again = bool(begun) and current is not begun
+                    begun = begun or current
+                    total = len(current)
+                    new = [] if again else lines(position)
                 position = total
                 if new:
                     yield "".join(new).encode()
-                if live is None or dig(live, "status.phase") in ("Succeeded", "Failed"):
+                if again or live is None or dig(live, "status.phase") in ("Succeeded", "Failed"):
                     return
                 await wake.wait()
         finally:
@@ -178,6 +185,26 @@ def log(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None,
             cluster.store.unsubscribe(subscription)
 
     return Stream(follow, "text/plain; charset=utf-8")
+
+
+def _waits_for(pod: Json, container: str) -> str:
+    """Why a container has not started, as the kubelet answers who asks for its log."""
+    statuses = {status["name"]: status for status in dig(pod, "status.containerStatuses", [])}
+    reason = str(dig(statuses.get(container), "state.waiting.reason", "ContainerCreating"))
+    return "trying and failing to pull image" if reason in ("ImagePullBackOff", "ErrImagePull") else reason
+
+
+def _previous_log(cluster: Cluster, pod: Json, container: str) -> Reply:
+    """What the container printed in its last run but one; while it waits to start again, in its last."""
+    uid = pod["metadata"]["uid"]
+    statuses = {s["name"]: s for s in dig(pod, "status.containerStatuses", [])}
+    status: Json = statuses.get(container, {})
+    lines = cluster.logs.previous(uid, container)
+    if dig(status, "state.waiting") and dig(status, "lastState.terminated"):
+        lines = cluster.logs.lines(uid, container)
+    if lines is None:
+        raise ApiError(400, f'previous terminated container "{container}" in pod "{pod["metadata"]["name"]}" not found')
+    return text("".join(f"{line}\n" for _, line in lines))
 
 
 def evict(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:

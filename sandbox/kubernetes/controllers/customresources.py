@@ -55,12 +55,6 @@ def ready(reason: str, message: str, kind: str = "Ready", **fields: object) -> S
 
 
 for _group, _plural, _after, _status in (
-    (
-        "keda.sh",
-        "scaledobjects",
-        5.0,
-        ready("ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling"),
-    ),
     ("cert-manager.io", "issuers", 3.0, ready("KeyPairVerified", "Signing CA verified")),
     ("cert-manager.io", "clusterissuers", 3.0, ready("KeyPairVerified", "Signing CA verified")),
     ("cert-manager.io", "certificates", 8.0, ready("Ready", "Certificate is up to date and has not expired")),

@@ -36,6 +36,16 @@ def _revision(replica_set: Json) -> int:
     return int((replica_set["metadata"].get("annotations") or {}).get(REVISION, 0))
 
 
+def _progressed(before: Json, after: Json) -> bool:
+    """Whether there are more new, ready or available pods, or fewer old ones: DeploymentProgressing of Kubernetes."""
+
+    def old(status: Json) -> int:
+        return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
+
+    counts = ("updatedReplicas", "readyReplicas", "availableReplicas")
+    return old(after) < old(before) or any(after.get(c, 0) > before.get(c, 0) for c in counts)
+
+
 class DeploymentController(Controller):
     name = "deployment"
     watches = (DEPLOYMENTS, REPLICA_SETS)
@@ -89,7 +99,12 @@ class DeploymentController(Controller):
                         "annotations": {**kept, REVISION: str(revision)},
                         "ownerReferences": [owner_reference(deployment)],
                     },
-                    "spec": {"replicas": 0, "selector": selector, "template": template},
+                    "spec": {
+                        "replicas": 0,
+                        "selector": selector,
+                        "template": template,
+                        "minReadySeconds": spec.get("minReadySeconds") or 0,
+                    },
                 },
             )
             owned.append(current)
@@ -192,21 +207,22 @@ class DeploymentController(Controller):
         now, wanted = self.registry.timestamp(), deployment["spec"]["replicas"]
         total = sum(dig(r, "status.replicas", 0) for r in owned)
         ready = sum(dig(r, "status.readyReplicas", 0) for r in owned)
+        usable = sum(dig(r, "status.availableReplicas", 0) for r in owned)
         updated = dig(current, "status.replicas", 0)
         status: Json = {"observedGeneration": deployment["metadata"]["generation"]}
         counts = {
             "replicas": total,
             "updatedReplicas": updated,
             "readyReplicas": ready,
-            "availableReplicas": ready,
-            "unavailableReplicas": max(wanted - ready, 0),
+            "availableReplicas": usable,
+            "unavailableReplicas": max(wanted - usable, 0),
         }
         status |= {name: count for name, count in counts.items() if count}
         status["conditions"] = clone(dig(deployment, "status.conditions", []))
         unavailable = 0
         if deployment["spec"]["strategy"]["type"] == "RollingUpdate":
             unavailable = _absolute(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], wanted, False)
-        available = ready >= wanted - unavailable
+        available = usable >= wanted - unavailable
         self._condition(
             status,
             "Available",
@@ -215,42 +231,37 @@ class DeploymentController(Controller):
             "Deployment has minimum availability." if available else "Deployment does not have minimum availability.",
             now,
         )
-        complete = updated == wanted and total == wanted and ready >= wanted
+        complete = updated == wanted and total == wanted and usable >= wanted
         self._progress(deployment, status, current, complete, now)
         self.status(kind, deployment, status)
 
     def _progress(self, deployment: Json, status: Json, current: Json | None, complete: bool, now: str) -> None:
-        name = current["metadata"]["name"] if current else deployment["metadata"]["name"]
-        before = next((c for c in dig(deployment, "status.conditions", []) if c["type"] == "Progressing"), None)
-        if complete:
-            self._condition(
-                status,
-                "Progressing",
-                True,
-                "NewReplicaSetAvailable",
-                f'ReplicaSet "{name}" has successfully progressed.',
-                now,
-            )
+        """How the rollout of the current replica set goes; one that is over is not looked at again."""
+        if current is None:
             return
-        progressed = {k: v for k, v in status.items() if k != "conditions"} != {
-            k: v for k, v in (deployment.get("status") or {}).items() if k != "conditions"
-        }
+        name = current["metadata"]["name"]
+        before = next((c for c in dig(deployment, "status.conditions", []) if c["type"] == "Progressing"), None)
+        same = before is not None and f'"{name}"' in before["message"]
+        over = same and before is not None and before["reason"] == "NewReplicaSetAvailable"
+        if over and status.get("replicas", 0) == status.get("updatedReplicas", 0):
+            return
         deadline = deployment["spec"].get("progressDeadlineSeconds", 600)
         waited = self.registry.now() - parse_time(before["lastUpdateTime"]) if before else 0
-        if before and not progressed and waited >= deadline:
-            self._condition(
-                status,
-                "Progressing",
+        value, reason, message = True, "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'
+        if complete:
+            reason, message = "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.'
+        elif not same:
+            reason, message = "NewReplicaSetCreated", f'Created new replica set "{name}"'
+        elif not _progressed(deployment.get("status") or {}, status):
+            if waited < deadline:
+                return
+            value, reason, message = (
                 False,
                 "ProgressDeadlineExceeded",
                 f'ReplicaSet "{name}" has timed out progressing.',
-                now,
             )
-            return
-        if before is None or progressed:
-            self._condition(
-                status, "Progressing", True, "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.', now
-            )
+        self._condition(status, "Progressing", value, reason, message, now)
+        if value and not complete:
             condition = next(c for c in status["conditions"] if c["type"] == "Progressing")
             condition["lastUpdateTime"] = now
             self.later(deadline + 1, object_key(deployment))

@@ -60,7 +60,8 @@ class JobController(Controller):
             status.setdefault("startTime", now)
             if is_true(job, "Suspended"):
                 set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now)
-            reason = self._failure(job, status, len(failed) + restarts)
+            ignored = sum(_matching(job, pod)[0] == "Ignore" for pod in failed)
+            reason = _fails_job(job, failed) or self._failure(job, status, len(failed) - ignored + restarts)
             if len(succeeded) >= wanted:
                 self._end(
                     job, active, status, "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
@@ -180,3 +181,33 @@ class JobController(Controller):
             self.later(left, key)
         else:
             self.registry.delete(self.kind("jobs", "batch"), job, {"propagationPolicy": "Foreground"})
+
+
+def _matching(job: Json, pod: Json) -> tuple[str, str]:
+    """What the Job's failure policy says of a failed pod: the action of the first rule that fits it, and why.
+    https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-policy"""
+    name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    for index, rule in enumerate(dig(job, "spec.podFailurePolicy.rules", [])):
+        asked = rule.get("onExitCodes") or {}
+        for status in dig(pod, "status.containerStatuses", []):
+            code = dig(status, "state.terminated.exitCode", 0)
+            named = asked.get("containerName") in (None, status["name"])
+            inside = code in asked.get("values", [])
+            if asked and code and named and inside == (asked.get("operator") == "In"):
+                why = f"Container {status['name']} for pod {name} failed with exit code {code}"
+                return rule["action"], f"{why} matching {rule['action']} rule at index {index}"
+        for pattern in rule.get("onPodConditions") or []:
+            for condition in dig(pod, "status.conditions", []):
+                if (condition["type"], condition["status"]) == (pattern["type"], pattern.get("status", "True")):
+                    why = f"Pod {name} has condition {pattern['type']}"
+                    return rule["action"], f"{why} matching {rule['action']} rule at index {index}"
+    return "", ""
+
+
+def _fails_job(job: Json, failed: list[Json]) -> tuple[str, str] | None:
+    """Why the Job has failed at once, if its policy says so."""
+    for pod in failed:
+        action, why = _matching(job, pod)
+        if action == "FailJob":
+            return "PodFailurePolicy", why
+    return None

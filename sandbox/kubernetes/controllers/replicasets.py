@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from sandbox.kubernetes.errors import ApiError
-from sandbox.kubernetes.objects import clone, dig, set_condition
+from sandbox.kubernetes.objects import clone, condition, dig, parse_time, set_condition
 from sandbox.kubernetes.resources import Json
 from sandbox.kubernetes.store import DELETED, Change
 
@@ -58,14 +58,28 @@ class ReplicaSetController(Controller):
         self._report(found, active, failure)
 
     def _report(self, found: Json, active: list[Json], failure: str) -> None:
-        ready = sum(is_ready(pod) for pod in active)
+        ready = [pod for pod in active if is_ready(pod)]
+        available, soon = self._available(found, ready)
         status: Json = {"replicas": len(active), "observedGeneration": found["metadata"]["generation"]}
         if active:
             status["fullyLabeledReplicas"] = len(active)
         if ready:
-            status |= {"readyReplicas": ready, "availableReplicas": ready}
+            status["readyReplicas"] = len(ready)
+        if available:
+            status["availableReplicas"] = available
         if failure:
             # The time of the condition must stay, or each write of it would call for the next.
             status["conditions"] = clone(dig(found, "status.conditions", []))
             set_condition(status, "ReplicaFailure", "True", "FailedCreate", failure, self.registry.timestamp())
         self.status(self.kind("replicasets", "apps"), found, status)
+        if soon is not None:
+            self.later(soon, object_key(found))
+
+    def _available(self, found: Json, ready: list[Json]) -> tuple[int, float | None]:
+        """How many pods have been Ready for minReadySeconds, and in how many seconds the next will have been."""
+        wanted = found["spec"].get("minReadySeconds") or 0
+        if not wanted:
+            return len(ready), None
+        since = [parse_time((condition(pod, "Ready") or {})["lastTransitionTime"]) for pod in ready]
+        left = [at + wanted - self.registry.now() for at in since]
+        return sum(seconds <= 0 for seconds in left), min((seconds for seconds in left if seconds > 0), default=None)

@@ -17,7 +17,7 @@ from sandbox.kubernetes.selectors import from_label_selector, matches_labels
 from sandbox.kubernetes.store import DELETED, Change
 
 from . import placement
-from .base import NODES, PODS, Controller, Key, is_active, is_deleted
+from .base import NODES, PODS, Controller, Key, is_deleted
 
 CLAIMS = ("", "persistentvolumeclaims")
 CLASSES = ("storage.k8s.io", "storageclasses")
@@ -80,6 +80,15 @@ def _pinned(spec: Json) -> set[str] | None:
     return names if terms else None
 
 
+def _is_shortage(reason: str) -> bool:
+    return reason.startswith("Insufficient ") or reason == "Too many pods"
+
+
+def _holds(pod: Json) -> bool:
+    """Whether a pod takes room on a node: also while it stops."""
+    return bool(dig(pod, "spec.nodeName")) and dig(pod, "status.phase") not in ("Succeeded", "Failed")
+
+
 def _waits(pod: Json) -> bool:
     return not dig(pod, "spec.nodeName") and not is_deleted(pod) and dig(pod, "status.phase", "Pending") == "Pending"
 
@@ -93,8 +102,8 @@ class Scheduler(Controller):
     def keys(self, change: Change) -> Iterable[Key]:
         if change.storage_key == PODS:
             came = change.type != DELETED and _waits(change.new) and change.old is None
-            old_active = change.old is not None and is_active(change.old)
-            freed = old_active and (change.type == DELETED or not is_active(change.new))
+            held = change.old is not None and _holds(change.old)
+            freed = held and (change.type == DELETED or not _holds(change.new))
             ungated = change.old is not None and dig(change.old, "spec.schedulingGates") != dig(
                 change.new, "spec.schedulingGates"
             )
@@ -201,10 +210,12 @@ class Scheduler(Controller):
         if total == 0:
             return "no nodes available to schedule pods"
         listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-        return (
-            f"0/{total} nodes are available: {listed}. preemption: 0/{total} nodes are available: "
-            f"{total} Preemption is not helpful for scheduling."
-        )
+        # Nodes that are full might be freed by ending pods of a lower priority, of which there are none.
+        full = min(sum(count for reason, count in reasons.items() if _is_shortage(reason)), total)
+        hopeless = {"No preemption victims found for incoming pod": full}
+        hopeless["Preemption is not helpful for scheduling"] = total - full
+        counts = ", ".join(f"{count} {why}" for why, count in hopeless.items() if count)
+        return f"0/{total} nodes are available: {listed}. preemption: 0/{total} nodes are available: {counts}."
 
     def _volume_problem(self, pod: Json) -> str | None:
         claims = self.kind("persistentvolumeclaims")

@@ -7,20 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 from kubernetes import client, dynamic
-from kubernetes_support import Plane, Standalone, Tools
+from kubernetes_support import Plane, Standalone, Tools, running
+from serving_support import Models, gpu_node
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def standalone() -> Iterator[Standalone]:
-    server = Standalone()
-    server.clock.start()
-    server.listener.start()
-    server.request("POST", "/api/v1/nodes", {"metadata": {"name": "node-1", "labels": {"kubernetes.io/os": "linux"}}})
-    yield server
-    server.listener.stop()
-    server.clock.stop()
+    with running() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +62,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 @pytest.fixture(scope="session")
 def tools(standalone: Standalone, tmp_path_factory: pytest.TempPathFactory) -> Tools:
     return Tools(standalone.url, tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture
+def models(standalone: Standalone, core: client.CoreV1Api, api: client.ApiClient, namespace: str) -> Iterator[Models]:
+    """A namespace for model servers, with a node that has GPUs."""
+    with gpu_node(core):
+        found = Models(standalone, core, client.AppsV1Api(api), namespace)
+        yield found
+        found.clear()

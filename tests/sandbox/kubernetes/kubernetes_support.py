@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,20 @@ class Standalone:
         configuration = client.Configuration(host=self.url)
         configuration.retries = urllib3.Retry(0)
         return configuration
+
+
+@contextmanager
+def running() -> Iterator[Standalone]:
+    """A cluster with one node, as long as it is needed."""
+    server = Standalone()
+    server.clock.start()
+    server.listener.start()
+    server.request("POST", "/api/v1/nodes", {"metadata": {"name": "node-1", "labels": {"kubernetes.io/os": "linux"}}})
+    try:
+        yield server
+    finally:
+        server.listener.stop()
+        server.clock.stop()
 
 
 class Plane:

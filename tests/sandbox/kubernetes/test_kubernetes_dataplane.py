@@ -76,6 +76,20 @@ def test_access_entries_decide(plane: Plane) -> None:
     assert core.list_namespace().items
 
 
+def test_servers_in_pods_are_reached_by_who_may_use_the_cluster(plane: Plane) -> None:
+    arn = plane.create("proxied")
+    core = client.CoreV1Api(plane.client(arn, eks_token("proxied")))
+    with pytest.raises(ApiException) as error:
+        core.connect_get_namespaced_service_proxy_with_path("kubernetes:https", "default", "health")
+    assert error.value.status == 503
+    assert 'no endpoints available for service \\"kubernetes:https\\"' in error.value.body
+    plane.plane.set_access(arn, [AccessEntry(credentials.ROLE_ARN, "viewer", ("readers",))])
+    with pytest.raises(ApiException) as error:
+        core.connect_get_namespaced_service_proxy_with_path("kubernetes:https", "default", "health")
+    assert error.value.status == 403
+    assert 'cannot get resource \\"services/proxy\\"' in error.value.body
+
+
 def test_creating_and_deleting_may_be_repeated(plane: Plane) -> None:
     arn = plane.create("twice")
     assert plane.create("twice") == arn

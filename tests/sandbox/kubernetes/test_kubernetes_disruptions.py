@@ -42,7 +42,8 @@ def evict(core: client.CoreV1Api, name: str, namespace: str) -> Any:
 
 def running(core: client.CoreV1Api, namespace: str) -> list[Any]:
     pods = core.list_namespaced_pod(namespace, label_selector="app=web").items
-    return [p for p in pods if any(c.type == "Ready" and c.status == "True" for c in p.status.conditions or [])]
+    standing = [p for p in pods if p.metadata.deletion_timestamp is None]
+    return [p for p in standing if any(c.type == "Ready" and c.status == "True" for c in p.status.conditions or [])]
 
 
 def test_budget_lets_one_pod_go_at_a_time(

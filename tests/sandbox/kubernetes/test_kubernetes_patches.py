@@ -129,3 +129,20 @@ def test_status_and_scale_are_apart(api: client.ApiClient, standalone: Standalon
     scale = apps.patch_namespaced_deployment_scale("web", namespace, {"spec": {"replicas": 2}})
     assert scale.spec.replicas == 2
     assert apps.read_namespaced_deployment("web", namespace).metadata.generation == made.metadata.generation + 1
+
+
+def test_a_list_member_that_is_applied_no_more_goes_as_a_whole(
+    standalone: Standalone, api: client.ApiClient, namespace: str
+) -> None:
+    def applied(*names: str) -> list[str]:
+        body = deployment("web", 0)
+        body["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": name, "value": "1"} for name in names]
+        body = {"apiVersion": "apps/v1", "kind": "Deployment", **body}
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web?fieldManager=one"
+        status, answer = standalone.request("PATCH", path, body, content_type=APPLY)
+        assert status in (200, 201), answer
+        return [each["name"] for each in answer["spec"]["template"]["spec"]["containers"][0]["env"]]
+
+    assert applied("A", "B") == ["A", "B"]
+    assert applied("B", "C") == ["B", "C"]
+    assert applied("C") == ["C"]
