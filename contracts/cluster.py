@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -109,12 +110,51 @@ class ClusterRecord(Model):
         return sum(shown[node.instance_type] for node in self.nodes) + counted_only
 
 
+KEYS: dict[str, tuple[str, ...]] = {
+    "storage": ("namespace", "claim"),
+    "node_groups": ("name",),
+    "node_pools": ("name",),
+    "features": ("feature",),
+}
+"""Lists of the record whose items operations change side by side, with what tells an item from the others."""
+
+
 class RecordChange(Model):
-    """Members of the record that an operation has just verified."""
+    """What of the record an operation has just verified."""
 
     changes: dict[str, JsonValue]
+    """Whole members."""
+    put: dict[str, list[dict[str, JsonValue]]] = Field(default_factory=dict)
+    """Items of lists (``KEYS``) that are new or have changed."""
+    gone: dict[str, list[dict[str, JsonValue]]] = Field(default_factory=dict)
+    """Keys of items that are not there any more."""
     by: str
     """The operation."""
+
+    @classmethod
+    def between(cls, before: ClusterRecord, after: ClusterRecord, members: Iterable[str], by: str) -> RecordChange:
+        """What an operation has changed of these members. Its own copy of a list may be older than the record's: only
+        the items that it has changed are told."""
+        old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+        put, gone = {}, {}
+        for member in (each for each in members if each in KEYS):
+            were, are = _by_key(member, old[member]), _by_key(member, new[member])
+            put[member] = [item for key, item in are.items() if were.get(key) != item]
+            gone[member] = [dict(zip(KEYS[member], key, strict=True)) for key in were if key not in are]
+        return cls(changes={each: new[each] for each in members if each not in KEYS}, put=put, gone=gone, by=by)
+
+    def applied(self, record: ClusterRecord) -> dict[str, Any]:
+        """The record's document with these changes. Changed items come in the order of their keys."""
+        document = record.model_dump(mode="json") | self.changes
+        for member in (each for each in KEYS if each in self.put or each in self.gone):
+            items = _by_key(member, document[member]) | _by_key(member, self.put.get(member, []))
+            lost = _by_key(member, self.gone.get(member, []))
+            document[member] = [items[key] for key in sorted(items) if key not in lost]
+        return document
+
+
+def _by_key(member: str, items: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:
+    return {tuple(str(item[part]) for part in KEYS[member]): item for item in items}
 
 
 class HistoryEntry(Model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ settings.load_profile("project")
 BIN = Path(sys.prefix) / "bin"
 
 
-@pytest.fixture(scope="session")
-async def dev_server() -> AsyncIterator[WorkflowEnvironment]:
-    """A real Temporal server in memory, with our search attributes. Give every test's workflows IDs of their own."""
+@asynccontextmanager
+async def a_dev_server() -> AsyncIterator[WorkflowEnvironment]:
+    """A real Temporal server in memory, with our search attributes."""
     keywords = [SearchAttributeKey.for_keyword(name) for name in visibility.KEYWORDS]
     bools = [SearchAttributeKey.for_bool(name) for name in visibility.BOOLS]
     async with await WorkflowEnvironment.start_local(
@@ -35,12 +36,26 @@ async def dev_server() -> AsyncIterator[WorkflowEnvironment]:
         yield environment
 
 
-@pytest.fixture
-async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
+@pytest.fixture(scope="session")
+async def dev_server() -> AsyncIterator[WorkflowEnvironment]:
+    """A real Temporal server for all tests. Give every test's workflows IDs of their own."""
+    async with a_dev_server() as environment:
+        yield environment
+
+
+@asynccontextmanager
+async def a_time_skipping_server() -> AsyncIterator[WorkflowEnvironment]:
     """A Temporal server whose time jumps to the next timer. Its clock is shared: a workflow must end in its test."""
     async with await WorkflowEnvironment.start_time_skipping(
         test_server_existing_path=str(BIN / "temporal-test-server"), data_converter=pydantic_data_converter
     ) as environment:
+        yield environment
+
+
+@pytest.fixture
+async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
+    """A server of the test's own whose time jumps to the next timer."""
+    async with a_time_skipping_server() as environment:
         yield environment
 
 

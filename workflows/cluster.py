@@ -9,13 +9,12 @@ as somebody is queued.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from contracts.catalogue import CLUSTER_WORKFLOW
+from contracts.catalogue import CLUSTER_WORKFLOW, CREATE_CLUSTER, CREATE_CONTROL_PLANE, IMPORT_CLUSTER
 from contracts.cluster import (
     HISTORY_LIMIT,
     HOLDER_STATE,
@@ -42,6 +41,9 @@ LAST_CHECK = timedelta(minutes=2)
 """When a holder is looked at while somebody waits for it: soon, then less and less often."""
 
 CONTINUE_AFTER_EVENTS = 2_000
+
+FOUNDERS = frozenset({CREATE_CLUSTER.name, CREATE_CONTROL_PLANE.name, IMPORT_CLUSTER.name})
+"""The kinds of operations that a cluster may begin with."""
 
 
 class LeaseBroker:
@@ -134,7 +136,8 @@ class ClusterEntity:
         """Ask for leases: granted, or a place in the queue."""
         if self._untouched() and self._record.region != call.record.region:
             self._record = call.record
-        self._retiring = False
+        # Who was asked for before a cluster was deleted, and gets its turn later, must not leave an empty one behind.
+        self._retiring = self._untouched() and call.request.kind not in FOUNDERS
         grant = self._broker.request(self._lease(call.request))
         self._checks = 0
         self._dirty = True
@@ -167,9 +170,9 @@ class ClusterEntity:
     def amend(self, change: RecordChange) -> None:
         """Put what an operation has verified into the record."""
         # Counts belong to the nodes that they came with.
-        counts: dict[str, Any] = {"node_counts": []} if "nodes" in change.changes else {}
+        kept = self._record.model_copy(update={"node_counts": []}) if "nodes" in change.changes else self._record
         now = {"updated_at": workflow.now().isoformat()}
-        document = self._record.model_dump(mode="json") | counts | change.changes | now
+        document = change.applied(kept) | now
         self._record = ClusterRecord.model_validate(document)
         self._dirty = True
 
@@ -191,6 +194,11 @@ class ClusterEntity:
     @workflow.signal(name="holder_gone")
     def holder_gone(self, holder: Holder) -> None:
         """Somebody found that a holder does not run any more."""
+        self._release(holder.run_id)
+
+    @workflow.signal(name="released")
+    def released(self, holder: Holder) -> None:
+        """Who is no operation gives its leases back, and leaves no line in the history."""
         self._release(holder.run_id)
 
     @workflow.signal(name="renew")

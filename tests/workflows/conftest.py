@@ -5,21 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from contracts import queues
 from contracts.catalogue import CREATE_CLUSTER
 from contracts.cluster import ClusterSpec
 from contracts.names import operation_id
 from contracts.operation import Origin, Progress, Start
+from tests.conftest import a_dev_server, a_time_skipping_server
 from tests.workflows.fakes import REGION, FakeAccount
 from worker.platform import workflow_runner
 from workflows.registry import ENTITIES, LOOKUPS, OPERATIONS
+
+
+class PreparedOnce(SandboxedWorkflowRunner):
+    """The product's runner. Each workflow is checked by the first worker that hosts it, not by every test's."""
+
+    checked: ClassVar[set[type]] = set()
+
+    def prepare_workflow(self, defn: Any) -> None:
+        if defn.cls not in self.checked:
+            super().prepare_workflow(defn)
+            self.checked.add(defn.cls)
+
+
+def runner() -> PreparedOnce:
+    return PreparedOnce(restrictions=workflow_runner().restrictions)
 
 
 @asynccontextmanager
@@ -30,7 +46,7 @@ async def hosting(
     async with AsyncExitStack() as stack:
         for queue, hosted in ((queues.WORKFLOWS, workflows), (queues.ENTITIES, ENTITIES)):
             await stack.enter_async_context(
-                Worker(client, task_queue=queue, workflows=hosted, workflow_runner=workflow_runner())
+                Worker(client, task_queue=queue, workflows=hosted, workflow_runner=runner())
             )
         activities = account.activities()
         for queue in (queues.PLATFORM, queues.WAIT, queues.KUBERNETES, queues.aws(REGION)):
@@ -44,9 +60,12 @@ def account() -> FakeAccount:
 
 
 @pytest.fixture
-async def client(time_skipping: WorkflowEnvironment, account: FakeAccount) -> AsyncIterator[Client]:
-    async with hosting(time_skipping.client, account):
-        yield time_skipping.client
+async def client(request: pytest.FixtureRequest, account: FakeAccount) -> AsyncIterator[Client]:
+    """A client of a server of the test's own, with workers: one that skips time, or a real one where the test is marked
+    ``real_server``. The one that skips time now and then loses an update that comes while an activity begins."""
+    server = a_dev_server if request.node.get_closest_marker("real_server") else a_time_skipping_server
+    async with server() as environment, hosting(environment.client, account):
+        yield environment.client
 
 
 async def create(client: Client, spec: ClusterSpec, **start: Any) -> WorkflowHandle[Any, Any]:

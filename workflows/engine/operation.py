@@ -89,6 +89,8 @@ class Operation(Generic[Spec]):
         """What was made or found, by the activity that did."""
         self.unknown: list[str] = []
         """Activities that an abort cut off before they could say what they had done."""
+        self.left: dict[str, int] = {}
+        """How often the watching of a wait was given up, by its activity ID, for what was asked instead."""
         self.lease_granted = False
         self.superseded = False
         """Another specification has come in since the running stage began."""
@@ -193,9 +195,8 @@ class Operation(Generic[Spec]):
 
     async def record_changes(self, **changes: BaseModel | list[Any] | str | None) -> None:
         """Put what a stage has verified into the cluster's record."""
-        self.record = self.record.model_copy(update=changes)
-        document = self.record.model_dump(mode="json")
-        change = RecordChange(changes={key: document[key] for key in changes}, by=workflow.info().workflow_id)
+        before, self.record = self.record, self.record.model_copy(update=changes)
+        change = RecordChange.between(before, self.record, changes, workflow.info().workflow_id)
         entity = workflow.get_external_workflow_handle(cluster_id(self.start.cluster))
         try:
             # Shielded: a signal that is cancelled in the very task that it is answered in wedges the workflow.

@@ -108,7 +108,10 @@ class StageRun:
         """Run an activity to its end; an abort cancels it after ``patience``."""
         operation = self._operation
         operation.check_aborted()
-        activity_id = self._id(signature.name, key)
+        wanted = self._id(signature.name, key)
+        left = operation.left.get(wanted, 0)
+        # What was left may still run: Temporal refuses a second activity of its ID meanwhile.
+        activity_id = f"{wanted}~{left + 1}" if left else wanted
         handle: workflow.ActivityHandle[Out] = workflow.start_activity(
             signature.name,
             argument,
@@ -133,7 +136,8 @@ class StageRun:
             if operation.ending and patience:
                 operation.unknown.append(activity_id)
             operation.check_aborted()
-            if not patience:
+            if not patience and operation.superseded:
+                operation.left[wanted] = left + 1
                 operation.check_superseded()
             raise
         except asyncio.CancelledError:
