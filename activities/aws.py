@@ -73,6 +73,9 @@ class Clients:
     def eks(self, region: str) -> EKSClient:
         return cast("EKSClient", self.client("eks", region))
 
+    def fsx(self, region: str) -> Any:
+        return self.client("fsx", region)
+
     def iam(self, region: str) -> IAMClient:
         return cast("IAMClient", self.client("iam", region))
 

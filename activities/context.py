@@ -37,6 +37,11 @@ def operation_id() -> str:
     return (activity.info().workflow_id or "-") if activity.in_activity() else "-"
 
 
+def run_id() -> str:
+    """The run of the running activity's workflow: another for each operation of the same ID; ``-`` outside one."""
+    return (activity.info().workflow_run_id or "-") if activity.in_activity() else "-"
+
+
 def attempt() -> int:
     """The attempt of the running activity, from 1."""
     return activity.info().attempt if activity.in_activity() else 1

@@ -34,6 +34,7 @@ _SECRETS = (
     re.compile(r"k8s-aws-v1\.[\w-]+"),
     re.compile(r"(?i)bearer\s+[\w.~+/=-]+"),
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    re.compile(r"\bhf_\w{20,}"),
     re.compile(r"(?i)(?<=signature=)[\w%/+=-]+"),
     re.compile(r"(?i)(?<=security-token=)[\w%/+=-]+"),
     re.compile(r"(?i)(?<=encoded authorization failure message: )\S+"),

@@ -52,6 +52,8 @@ class InstanceFacts:
     efa_cards: tuple[int, ...] = ()
     """Indexes of the network cards that take an EFA interface, as many as the type may have."""
     network_cards: int = 1
+    gpu_gib: float = 0
+    """Memory of one NVIDIA GPU; 0 where there is none, or EC2 does not tell."""
 
 
 def describe_types(aws: AwsClients, region: str, names: Iterable[str]) -> dict[str, InstanceFacts]:
@@ -88,6 +90,7 @@ def _facts(info: InstanceTypeInfoTypeDef) -> InstanceFacts:
         if "arm64" in info.get("ProcessorInfo", {}).get("SupportedArchitectures", [])
         else "x86_64",
         efa_cards=_efa_cards(network, efa),
+        gpu_gib=round(gpus[0].get("MemoryInfo", {}).get("SizeInMiB", 0) / 1024, 1) if gpus else 0,
         network_cards=int(network.get("MaximumNetworkCards") or len(network.get("NetworkCards") or []) or 1),
     )
 

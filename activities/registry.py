@@ -8,13 +8,20 @@ from typing import Any
 
 import boto3
 
+from activities.autoscalers.autoscalers import AutoscalerActivities
 from activities.aws import AwsClients
+from activities.credentials.secrets import CredentialActivities
 from activities.dependencies.addons import AddonActivities
 from activities.dependencies.releases import ReleaseActivities
 from activities.dependencies.roles import StorageRoleActivities
+from activities.deployments.acts import DeploymentActs
+from activities.deployments.read import DeploymentReads
+from activities.deployments.watch import DeploymentWaits
 from activities.drain import DrainActivities
 from activities.eks import EksActivities
 from activities.features.switch import FeatureActivities
+from activities.fsx_storage.claims import FsxClaimActivities
+from activities.fsx_storage.file_systems import FileSystemActivities
 from activities.hyperpod.cluster import HyperPodActivities
 from activities.hyperpod.nodes import NodeActivities
 from activities.identity.access import AccessActivities
@@ -22,11 +29,18 @@ from activities.identity.bucket import BucketActivities
 from activities.identity.roles import RoleActivities
 from activities.imports.clusters import ImportActivities
 from activities.imports.workloads import ImportWorkloadActivities
+from activities.inference.call import InferenceActivities
 from activities.instance_groups.groups import InstanceGroupActivities
 from activities.instance_groups.scaling import ScalingActivities
 from activities.instance_groups.settled import SettledActivities
 from activities.jobs.read import JobActivities
 from activities.kubernetes import KubernetesClients
+from activities.managed_endpoints.endpoints import EndpointActivities
+from activities.model_pools.acts import ModelPoolActs
+from activities.model_pools.read import ModelPoolReads
+from activities.model_pools.watch import ModelPoolWaits
+from activities.models.downloads import DownloadActivities
+from activities.models.read import ModelReads
 from activities.network.compute import ComputeSubnetActivities
 from activities.network.gateways import GatewayActivities
 from activities.network.plan import PlanActivities
@@ -44,9 +58,13 @@ from activities.options import Lookup, OptionActivities
 from activities.plans.make import MakePlanActivities
 from activities.plans.world import World
 from activities.preflight.checks import PreflightActivities
+from activities.routers.acts import RouterActs
+from activities.routers.read import RouterReads
+from activities.routers.watch import RouterWaits
 from activities.settings import Settings
 from activities.software import SoftwareActivities
 from activities.storage.claims import StorageActivities
+from activities.storage.probe import ProbeActivities
 from activities.storage.read import StorageReads
 from activities.teardown.act import TeardownActivities
 from contracts.activity import Act, Queue, Wait
@@ -87,6 +105,9 @@ class Activities:
             SettledActivities(self.aws, self.kubernetes, self.settings),
             StorageActivities(self.kubernetes, self.settings),
             StorageReads(self.aws, self.kubernetes),
+            ProbeActivities(self.kubernetes, self.settings),
+            FileSystemActivities(self.aws, self.settings),
+            FsxClaimActivities(self.kubernetes),
             FeatureActivities(self.aws, self.kubernetes, self.settings),
             OptionActivities(self.lookup),
             PreflightActivities(self.aws, self.lookup),
@@ -101,6 +122,21 @@ class Activities:
             ImportActivities(self.aws),
             ImportWorkloadActivities(self.kubernetes),
             JobActivities(self.kubernetes),
+            DeploymentActs(self.kubernetes, self.settings),
+            DeploymentWaits(self.kubernetes, self.settings),
+            DeploymentReads(self.kubernetes),
+            ModelPoolActs(self.kubernetes, self.settings),
+            ModelPoolWaits(self.kubernetes, self.settings),
+            ModelPoolReads(self.kubernetes),
+            RouterActs(self.kubernetes, self.settings),
+            RouterWaits(self.kubernetes, self.settings),
+            RouterReads(self.kubernetes),
+            EndpointActivities(self.kubernetes, self.settings),
+            AutoscalerActivities(self.aws, self.kubernetes, self.settings),
+            CredentialActivities(self.kubernetes, self.settings),
+            DownloadActivities(self.aws, self.kubernetes, self.settings),
+            ModelReads(self.aws, self.kubernetes),
+            InferenceActivities(self.kubernetes),
         ]
 
     def all(self) -> dict[str, Activity]:

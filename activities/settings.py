@@ -22,6 +22,8 @@ KEDA_CHART = "https://kedacore.github.io/charts/keda@2.21.0"
 LOAD_BALANCER_CONTROLLER_CHART = "https://aws.github.io/eks-charts/aws-load-balancer-controller@1.17.1"
 """The official repositories of these charts, each pinned to a version (README of each chart)."""
 
+PROBE_IMAGE = "public.ecr.aws/docker/library/busybox:1.37.0"
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -48,6 +50,12 @@ class Settings(BaseSettings):
     """Chart of KEDA, likewise."""
     load_balancer_controller_chart: str = LOAD_BALANCER_CONTROLLER_CHART
     """Chart of the AWS Load Balancer Controller, likewise."""
+    probe_image: str = PROBE_IMAGE
+    """Image with a POSIX shell, of the pod that tries a new claim."""
+    seal_key_file: Path | None = None
+    """The key that opens what the gateway has sealed: 64 bytes, as they are or in base64, for its owner only."""
+    hugging_face_endpoint: str = Field("https://huggingface.co", pattern=r"^https?://[^\s]+$")
+    """The Hugging Face Hub, or a mirror of it: for the platform and for the Jobs that download."""
     helm: str | None = None
     """The helm binary; null: the one on PATH, else ``.tools/bin/helm``."""
     helm_timeout_seconds: int = Field(300, ge=1)

@@ -22,8 +22,8 @@ _ACCEPTABLE = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _DENIALS = frozenset({401, 403})
 _OPERATIONS = b"/api/v1/operations/"
-_SECRET = re.compile(r"\b(is[kst]_)[\w-]{20,}", re.ASCII)
-"""A token, session or ticket."""
+_SECRET = re.compile(r"\b(is[kst]_|hf_)[\w-]{20,}", re.ASCII)
+"""A token, session or ticket of ours, or a token of the Hugging Face Hub."""
 
 access_log = logging.getLogger("instantstart.access")
 logger = logging.getLogger("instantstart.api")
@@ -78,9 +78,9 @@ class RequestContext:
             )
 
     def _record(self, scope: Scope, status: int, request_id: str) -> None:
-        if scope["method"] in _READS and status not in _DENIALS:
-            return
         state = scope["state"]
+        if (scope["method"] in _READS or state.get("only_reads")) and status not in _DENIALS:
+            return
         principal: Principal | None = state.get("principal")
         problem = state.get("problem")
         entry = AuditEntry(

@@ -115,7 +115,8 @@ async def retry_operation(
     if repeated:
         return case.answer(seen)
     stage = _blocked_stage(seen.operation, wanted.stage, wanted.attempt)
-    if wanted.corrections and needs_approval(principal, KINDS[seen.operation.kind].needs_approval):
+    settled = not KINDS[seen.operation.kind].may_be_corrected(wanted.corrections or {})
+    if wanted.corrections and needs_approval(principal, settled):
         raise refuse(
             ProblemCode.DENIED,
             "an approval is bound to the plan that was shown, and corrections change the plan",

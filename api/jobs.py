@@ -10,14 +10,12 @@ from starlette.responses import Response
 
 from api import pages
 from api.auth import Reader
-from api.managed import Tag, known
+from api.managed import Tag, known, with_control_plane
 from api.operations import PageToken, page_reply
-from api.problems import refuse
 from api.services import Parts, reply
-from contracts.catalogue import CREATE_CONTROL_PLANE, LIST_JOBS_WORKFLOW, READ_JOB_WORKFLOW
+from contracts.catalogue import LIST_JOBS_WORKFLOW, READ_JOB_WORKFLOW
 from contracts.jobs import MOST_ON_A_PAGE, JobDetail, JobList, JobsRead, JobState, ListJobs, ReadJob
 from contracts.names import KUBERNETES_NAME
-from contracts.problem import ProblemCode
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/jobs", tags=["jobs"])
 
@@ -74,14 +72,8 @@ async def list_jobs(
 @router.get("/{namespace}/{name}", operation_id="get_job", response_model=JobDetail, summary="Get a Job")
 async def get_job(services: Parts, _: Reader, tag: Tag, namespace: Namespace, name: Name) -> Response:
     """One Job with its pods, those in trouble first: where each is, what holds it up or ended it."""
-    record = await known(services, tag)
-    if record.control_plane is None:
-        raise refuse(
-            ProblemCode.NOT_FOUND,
-            f"cluster {tag!r} has no EKS control plane yet, and so no Jobs",
-            remedy=f"Start {CREATE_CONTROL_PLANE.name} for {tag} first.",
-        )
+    record, control_plane = await with_control_plane(services, tag, "Jobs")
     question = ReadJob(
-        cluster=tag, region=record.region, eks_cluster=record.control_plane.name, namespace=namespace, name=name
+        cluster=tag, region=record.region, eks_cluster=control_plane.name, namespace=namespace, name=name
     )
     return reply(await services.lookups.read(READ_JOB_WORKFLOW, tag, question, JobDetail))

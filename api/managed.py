@@ -23,6 +23,8 @@ from contracts import catalogue, names
 from contracts.access import Principal
 from contracts.catalogue import OperationKind
 from contracts.cluster import MEMO_RECORD, MEMO_SUMMARY, ClusterRecord, ClusterSummary
+from contracts.eks import ControlPlane
+from contracts.network import Scope
 from contracts.operation import Operation
 from contracts.plans import Plan
 from contracts.problem import ProblemCode
@@ -85,6 +87,24 @@ async def known(services: Services, tag: str) -> ClusterRecord:
         operation=creating if made else None,
         remedy="Watch that operation." if made else "GET /api/v1/clusters lists them; POST there creates one.",
     )
+
+
+async def with_control_plane(services: Services, tag: str, what: str) -> tuple[ClusterRecord, ControlPlane]:
+    """The cluster's record and its control plane. Raises ProblemError (404) where there is none yet, and so no
+    ``what`` either."""
+    record = await known(services, tag)
+    if record.control_plane is None:
+        raise refuse(
+            ProblemCode.NOT_FOUND,
+            f"cluster {tag!r} has no EKS control plane yet, and so no {what}",
+            remedy=f"Start {catalogue.CREATE_CONTROL_PLANE.name} for {tag} first.",
+        )
+    return record, record.control_plane
+
+
+def asking(record: ClusterRecord, by: str, question: str) -> Scope:
+    """What activities are told of a cluster that is only asked something."""
+    return Scope(cluster=record.tag, region=record.region, created_by=by, request_id=question)
 
 
 async def managed_as(services: Services, region: str, eks_cluster: str) -> str | None:

@@ -6,18 +6,20 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from api.auth import needs_approval
 from api.lookups import Lookups
 from api.problems import ProblemError, refuse
 from api.wish import Wish
 from contracts.access import Principal
-from contracts.cluster import ClusterRecord
+from contracts.cluster import ClusterRecord, ClusterSpec
+from contracts.fsx_storage import FsxStorageSpec
 from contracts.model import Model, fingerprint
 from contracts.names import ClusterNames
 from contracts.plans import VALID_FOR, MakePlan, Plan, PlanFindings, PlannedNames
 from contracts.problem import ProblemCode, invalid
+from contracts.storage import DeleteStorageSpec, StorageSpec
 
 _MOST_KEPT = 500
 
@@ -55,7 +57,6 @@ class Planning:
         until = now + VALID_FOR
         names, spec = ClusterNames(wish.tag), wish.spec.model_dump(mode="json")
         found = findings or PlanFindings.model_validate({"draft": {}})
-        claim = (spec.get("storage") or spec).get("claim")
         return Plan(
             plan=None if findings is None else self._id(wish, findings, until),
             valid=not found.draft.blockers,
@@ -77,10 +78,10 @@ class Planning:
                 hyperpod_cluster=names.hyperpod_cluster,
                 security_group=names.security_group,
                 vpc=names.network("vpc"),
-                persistent_volume=names.persistent_volume(claim) if isinstance(claim, str) else None,
+                persistent_volume=_volume(names, wish.spec),
             ),
             checked_against_account=findings is not None,
-            needs_approval=needs_approval(principal, wish.kind.needs_approval),
+            needs_approval=needs_approval(principal, wish.kind.asks_a_person(wish.spec)),
             computed_at=now,
             valid_until=until,
         )
@@ -132,3 +133,11 @@ def without_blockers(findings: PlanFindings | None) -> None:
     """Raises ProblemError (422) with what stands in the way."""
     if findings is not None and findings.draft.blockers:
         raise ProblemError(invalid(findings.draft.blockers))
+
+
+def _volume(names: ClusterNames, spec: BaseModel) -> str | None:
+    """What the volume of the storage that a spec is about is called; None where it is about none."""
+    storage = spec.storage if isinstance(spec, ClusterSpec) else spec
+    if not isinstance(storage, StorageSpec | FsxStorageSpec | DeleteStorageSpec):
+        return None
+    return names.persistent_volume(storage.claim, storage.namespace)

@@ -35,6 +35,9 @@ class Settings(BaseSettings):
     data_dir: Path = Path(".data")
     """Audit trail, sessions, preferences, and the token file unless it is named."""
     token_file: Path | None = None
+    seal_key_file: Path | None = None
+    """The key that credentials are sealed with: 64 bytes, as they are or in base64, for its owner only. Workers have
+    the same. Null: credentials cannot be stored."""
     auth: Literal["on", "off"] = "on"
     session_seconds: int = Field(12 * 3600, ge=1)
     """How long a session lasts."""

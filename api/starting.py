@@ -57,7 +57,7 @@ async def start(services: Services, request: Request, principal: Principal, wish
 
     Raises ProblemError: 409 if one with the same id does something else, 503 if Temporal does not answer.
     """
-    approval = needs_approval(principal, wish.kind.needs_approval)
+    approval = needs_approval(principal, wish.kind.asks_a_person(wish.spec))
     label = Label(
         kind=wish.kind.name,
         cluster=wish.tag,

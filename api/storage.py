@@ -1,4 +1,4 @@
-"""Storage of a cluster: S3 buckets that pods mount, and what is in them."""
+"""Storage of a cluster: claims on S3 and FSx for Lustre that pods mount, and what is in the buckets."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from starlette.responses import Response
 
 from api import pages
 from api.auth import Reader
-from api.managed import STARTS, Start, Tag, known
+from api.managed import STARTS, Start, Tag, asking, known
 from api.operations import page_reply
 from api.problems import refuse
 from api.services import Parts, Services, reply
 from contracts import catalogue
 from contracts.catalogue import LIST_STORAGE_CONTENTS_WORKFLOW, LIST_STORAGE_WORKFLOW, READ_STORAGE_DEFAULTS_WORKFLOW
 from contracts.cluster import ClusterRecord
-from contracts.network import Scope
+from contracts.objects import DEFAULT_NAMESPACE
 from contracts.problem import ProblemCode
 from contracts.storage import (
     ContentsRead,
+    DeleteStorageSpec,
     ListContents,
     ListStorage,
     ReadStorageDefaults,
@@ -35,6 +36,10 @@ router = APIRouter(prefix="/api/v1/clusters/{tag}/storage", tags=["storage"])
 
 ClaimName = Annotated[str, Path(description="The claim's name.", examples=["s3-claim"], max_length=253)]
 Namespace = Annotated[str, Query(description="The claim's namespace.", max_length=63)]
+DeleteFileSystem = Annotated[
+    bool, Query(description="Delete its FSx file system, with all data: one that the platform made.")
+]
+Foreign = Annotated[bool, Query(description="The claim goes although others made it.")]
 Prefix = Annotated[
     str, Query(description="Only keys that begin so, below the claim's own prefix.", examples=["train/"])
 ]
@@ -48,8 +53,8 @@ ContentsPageToken = Annotated[
 
 @router.get("", operation_id="list_storage", response_model=StorageList, summary="List storage")
 async def list_storage(services: Parts, principal: Reader, tag: Tag) -> Response:
-    """The claims on S3 buckets as they are now, others' too; as the record last had them where nobody answers in
-    time."""
+    """The claims on S3 buckets and file systems as they are now, others' too; as the record last had them where nobody
+    answers in time."""
     record = await known(services, tag)
     found = await _look(services, record, principal.name)
     if found is None:
@@ -60,7 +65,7 @@ async def list_storage(services: Parts, principal: Reader, tag: Tag) -> Response
 async def _look(services: Services, record: ClusterRecord, by: str) -> StorageClaims | None:
     if record.control_plane is None:
         return StorageClaims()
-    question = ListStorage(scope=_scope(record, by, LIST_STORAGE_WORKFLOW), eks_cluster=record.control_plane.name)
+    question = ListStorage(scope=asking(record, by, LIST_STORAGE_WORKFLOW), eks_cluster=record.control_plane.name)
     return await services.lookups.read_if_answered(LIST_STORAGE_WORKFLOW, record.tag, question, StorageClaims)
 
 
@@ -70,8 +75,23 @@ async def create_storage(
     tag: Tag,
     body: Annotated[StorageSpec | None, Body()] = None,
 ) -> Response:
-    """A claim on an S3 bucket that pods can mount."""
+    """A claim on an S3 bucket, which a pod has used when the operation ends."""
     return await start.on(catalogue.CREATE_STORAGE, tag, body or StorageSpec())
+
+
+@router.delete("/{claim}", operation_id="delete_storage", summary="Delete storage", **STARTS)
+async def delete_storage(
+    start: Start,
+    tag: Tag,
+    claim: ClaimName,
+    namespace: Namespace = DEFAULT_NAMESPACE,
+    delete_file_system: DeleteFileSystem = False,
+    foreign: Foreign = False,
+) -> Response:
+    """Delete a claim and its volume, on S3 or on FSx. What it holds stays in its bucket or file system, unless
+    ``delete_file_system`` says otherwise."""
+    spec = DeleteStorageSpec(claim=claim, namespace=namespace, delete_file_system=delete_file_system, foreign=foreign)
+    return await start.on(catalogue.DELETE_STORAGE, tag, spec)
 
 
 @router.get(
@@ -82,7 +102,7 @@ async def get_storage_defaults(services: Parts, principal: Reader, tag: Tag) -> 
     already."""
     record = await known(services, tag)
     question = ReadStorageDefaults(
-        scope=_scope(record, principal.name, READ_STORAGE_DEFAULTS_WORKFLOW),
+        scope=asking(record, principal.name, READ_STORAGE_DEFAULTS_WORKFLOW),
         eks_cluster=record.control_plane.name if record.control_plane is not None else None,
         bucket=record.identity.bucket if record.identity is not None else None,
     )
@@ -117,7 +137,7 @@ async def list_storage_contents(
             remedy="Create the control plane first (create-control-plane).",
         )
     question = ListContents(
-        scope=_scope(record, principal.name, LIST_STORAGE_CONTENTS_WORKFLOW),
+        scope=asking(record, principal.name, LIST_STORAGE_CONTENTS_WORKFLOW),
         eks_cluster=record.control_plane.name,
         claim=claim,
         namespace=namespace,
@@ -135,7 +155,3 @@ async def list_storage_contents(
             next_page_token=pages.seal(listing, found.last.encode()) if found.last is not None else None,
         )
     )
-
-
-def _scope(record: ClusterRecord, by: str, asking: str) -> Scope:
-    return Scope(cluster=record.tag, region=record.region, created_by=by, request_id=asking)

@@ -30,6 +30,7 @@ async def delete_cluster(
     level: Annotated[Level | None, Query(description="How much goes.")] = None,
     abort_running: Annotated[_Flag, Query(description="Abort operations that hold the cluster.")] = None,
     delete_bucket: Annotated[_Flag, Query(description="Delete the cluster's bucket with all that is in it.")] = None,
+    delete_file_systems: Annotated[_Flag, Query(description="Delete its FSx file systems with all their data.")] = None,
     delete_dedicated_subnets: Annotated[_Flag, Query(description="Delete dedicated compute subnets.")] = None,
     keep: Annotated[list[str] | None, Query(description="An ID, ARN or name that must stay; repeatable.")] = None,
     region: Annotated[
@@ -43,6 +44,7 @@ async def delete_cluster(
         "level": level,
         "abort_running": abort_running,
         "delete_bucket": delete_bucket,
+        "delete_file_systems": delete_file_systems,
         "delete_dedicated_subnets": delete_dedicated_subnets,
         "keep": keep,
     }

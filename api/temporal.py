@@ -24,6 +24,7 @@ from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
     WorkflowFailureError,
+    WorkflowHandle,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -187,6 +188,31 @@ class Temporal:
             return await asyncio.wait_for(guarded(call), limit)
         except TimeoutError as error:
             raise await self.no_answer() from error
+        except WorkflowFailureError as error:
+            raise _upstream(failure_problem(error.cause)) from error
+
+    async def begin(
+        self, workflow_type: str, argument: object, workflow_id: str, result: type[T], limit: timedelta
+    ) -> WorkflowHandle[Any, T]:
+        """Start a workflow that may run for ``limit``. Raises ProblemError (503) where no worker would carry it out."""
+        if not await self.polled(queues.WORKFLOWS):
+            raise await self.no_answer()
+        return await guarded(
+            self.client.start_workflow(
+                workflow_type,
+                argument,
+                id=workflow_id,
+                task_queue=queues.WORKFLOWS,
+                result_type=result,
+                run_timeout=limit,
+                rpc_timeout=RPC,
+            )
+        )
+
+    async def result(self, handle: WorkflowHandle[Any, T]) -> T:
+        """What a workflow that was begun comes to. Raises ProblemError with the problem that it fails with."""
+        try:
+            return await guarded(handle.result())
         except WorkflowFailureError as error:
             raise _upstream(failure_problem(error.cause)) from error
 

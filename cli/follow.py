@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from cli.errors import CliError
 from cli.gateway import API, Gateway, checked, operation_path
+from client.events import Event, events
 
 SILENCE = 45.0
 """Seconds without even a heartbeat comment (they come every 15) after which a connection is taken for dead."""
@@ -21,34 +21,6 @@ PATIENCE = 180.0
 
 Operation = dict[str, Any]
 ENDS = ("succeeded", "aborted", "failed")
-
-
-@dataclass(frozen=True)
-class Event:
-    name: str
-    data: str
-    id: str | None
-
-
-def events(lines: Iterator[str]) -> Iterator[Event]:
-    """Server-sent events (WHATWG) from the lines of a stream; one that is cut off is dropped."""
-    name, id = "message", None
-    data: list[str] = []
-    for line in lines:
-        if not line:
-            if data:
-                yield Event(name, "\n".join(data), id)
-            name, data = "message", []
-            continue
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match field:
-            case "event":
-                name = value
-            case "data":
-                data.append(value)
-            case "id" if "\0" not in value:
-                id = value
 
 
 def follow(gateway: Gateway, id: str, say: Callable[[str], None]) -> Iterator[Operation]:

@@ -68,6 +68,11 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
+def harmless(text: str) -> str:
+    """``text`` with its lines and tabs; whatever else a terminal would act on is written as an escape."""
+    return "".join(each if each in "\n\t" else plain(each) for each in text)
+
+
 def plain(text: str) -> str:
     """``text`` in one line; what a terminal would act on or not show is written as an escape."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

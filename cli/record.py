@@ -86,8 +86,10 @@ def current_stage(operation: dict[str, Any]) -> str:
 
 
 def claim_line(claim: dict[str, Any]) -> str:
-    bucket = f"s3://{claim['bucket']}/{claim.get('prefix') or ''}"
-    return f"{bucket} as {claim['namespace']}/{claim['claim']} ({claim['phase']})"
+    bucket, file_system = f"s3://{claim['bucket']}/{claim.get('prefix') or ''}", claim.get("file_system")
+    return (
+        f"{f'FSx {file_system}' if file_system else bucket} as {claim['namespace']}/{claim['claim']} ({claim['phase']})"
+    )
 
 
 def _node(node: dict[str, Any]) -> tuple[Any, ...]:

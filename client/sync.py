@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, TypeVar
 
 import httpx
 from pydantic import BaseModel
 
+from client.events import Event, events
 from client.request import TRIES, Call, GatewayProblem, Reply, read, unanswered
 from contracts.endpoints import Endpoint
 
@@ -36,6 +38,19 @@ class Gateway:
                 if call.is_lost(attempt, error):
                     raise unanswered(error, str(self._http.base_url)) from None
         raise AssertionError("unreachable")
+
+    def stream(self, endpoint: Endpoint[Any], *body: Any, **options: Any) -> Generator[Event, None, None]:
+        """The server-sent events that ``endpoint`` answers with, as they come. It is asked once: what was heard already
+        cannot be taken back. Who stops reading closes it, and hangs up with that. Raises GatewayProblem."""
+        call = Call.of(endpoint, *body, **options)
+        try:
+            with self._http.stream(**call.request(self._token)) as response:
+                if not response.is_success:
+                    response.read()
+                    read(endpoint, response)
+                yield from events(response.iter_lines())
+        except httpx.TransportError as error:
+            raise unanswered(error, str(self._http.base_url)) from None
 
 
 def connections(url: str, agent: str) -> httpx.Client:

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from contracts.autoscalers import AutoscalerSpec, DeleteAutoscalerSpec
 from contracts.capacity import InstanceGroupSpec, check_groups
 from contracts.cluster import ClusterSpec
+from contracts.credentials import DeleteCredentialSpec, StoreCredentialSpec
 from contracts.dependencies import COMPONENTS
+from contracts.deployments import DeleteDeploymentSpec, DeploymentSpec, ScaleDeploymentSpec
 from contracts.eks import DEFAULT_KUBERNETES_VERSION, KubernetesVersion
 from contracts.features import FeatureChanges
+from contracts.fsx_storage import FsxStorageSpec
 from contracts.hyperpod import HyperPodSpec
 from contracts.imports import ImportClusterSpec, RedetectClusterSpec
 from contracts.instance_groups import DeleteInstanceGroupSpec, ScaleInstanceGroupSpec, UpdateInstanceGroupSpec
+from contracts.managed_endpoints import DeleteEndpointSpec, EndpointSpec
 from contracts.model import Model
+from contracts.model_pools import AssignModelPoolSpec, DeleteModelPoolSpec, ModelPoolSpec, ScaleModelPoolSpec
+from contracts.models import DownloadSpec
+from contracts.names import namespaced
 from contracts.network import NetworkSpec
 from contracts.node_groups import DeleteNodeGroupSpec, NodeGroupSpec, ScaleNodeGroupSpec
 from contracts.node_pools import DeleteNodePoolSpec, NodePoolSpec
 from contracts.nodes import DeleteNodesSpec, NodesSpec, RebootNodesSpec, ReplaceNodesSpec, nodes_target
+from contracts.routers import DeleteRouterSpec, RouterSpec
 from contracts.software import UpdateSoftwareSpec
-from contracts.storage import StorageSpec
+from contracts.storage import DeleteStorageSpec, StorageSpec
 from contracts.teardown import DeleteClusterSpec
 
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -75,6 +84,11 @@ def _the_cluster(spec: Any) -> None:
     """The target of what concerns the cluster as a whole."""
 
 
+def _never(spec: Any) -> bool:
+    """Of kinds whose requests are all alike."""
+    return False
+
+
 @dataclass(frozen=True)
 class OperationKind(Generic[Spec]):
     """A kind of operation: its workflow type and the first part of its workflow IDs are ``name``."""
@@ -90,10 +104,23 @@ class OperationKind(Generic[Spec]):
     """Asked for something else while it runs, it does that instead; other kinds refuse (409)."""
     target: Callable[[Any], str | None] = _the_cluster
     """From a spec, what the operation is about beside the cluster: the last part of its workflow ID."""
+    grave: Callable[[Any], bool] = _never
+    """From a spec, whether just this is paid for, lets others in or ends what serves: an agent's request waits although
+    its kind does not."""
+    grave_by: frozenset[str] = frozenset()
+    """The members of the spec that ``grave`` looks at."""
 
     @property
     def needs_approval(self) -> bool:
         return self.costs or self.destroys
+
+    def asks_a_person(self, spec: Any) -> bool:
+        """Whether an agent's request for ``spec`` waits for a human's approval."""
+        return self.needs_approval or self.grave(spec)
+
+    def may_be_corrected(self, corrections: dict[str, Any]) -> bool:
+        """Whether an agent may correct just this: what somebody has approved, or must approve, stays as it is."""
+        return not self.needs_approval and not self.grave_by & set(corrections)
 
 
 def _nodes(spec: NodesSpec) -> str:
@@ -107,7 +134,23 @@ CREATE_CONTROL_PLANE = OperationKind(
 VERIFY_ACCESS = OperationKind("verify-access", "Verify access to the Kubernetes API", AccessSpec)
 INSTALL_DEPENDENCIES = OperationKind("install-dependencies", "Install dependencies", DependenciesSpec)
 CREATE_HYPERPOD = OperationKind("create-hyperpod", "Create the HyperPod cluster", HyperPodClusterSpec, costs=True)
-CREATE_STORAGE = OperationKind("create-storage", "Mount S3 storage", StorageSpec, target=lambda spec: spec.claim)
+CREATE_STORAGE = OperationKind(
+    "create-storage", "Mount S3 storage", StorageSpec, target=lambda spec: namespaced(spec.claim, spec.namespace)
+)
+CREATE_FSX_STORAGE = OperationKind(
+    "create-fsx-storage",
+    "Mount FSx for Lustre storage",
+    FsxStorageSpec,
+    costs=True,
+    target=lambda spec: namespaced(spec.claim, spec.namespace),
+)
+DELETE_STORAGE = OperationKind(
+    "delete-storage",
+    "Delete storage",
+    DeleteStorageSpec,
+    destroys=True,
+    target=lambda spec: namespaced(spec.claim, spec.namespace),
+)
 VERIFY_CLUSTER = OperationKind("verify-cluster", "Verify the cluster", VerificationSpec)
 
 ADD_INSTANCE_GROUP = OperationKind(
@@ -165,6 +208,31 @@ CREATE_NODE_POOL = OperationKind(
 DELETE_NODE_POOL = OperationKind(
     "delete-node-pool", "Delete a node pool", DeleteNodePoolSpec, destroys=True, target=lambda spec: spec.node_pool
 )
+CREATE_ENDPOINT = OperationKind(
+    "create-endpoint",
+    "Create a managed endpoint",
+    EndpointSpec,
+    target=lambda spec: spec.target,
+    grave=lambda spec: spec.sagemaker_endpoint is not None,
+    grave_by=frozenset({"sagemaker_endpoint", "load_balancer", "tls"}),
+)
+UPDATE_ENDPOINT = replace(CREATE_ENDPOINT, name="update-endpoint", title="Update a managed endpoint")
+DELETE_ENDPOINT = OperationKind(
+    "delete-endpoint",
+    "Delete a managed endpoint",
+    DeleteEndpointSpec,
+    destroys=True,
+    target=lambda spec: spec.target,
+)
+CREATE_AUTOSCALER = OperationKind(
+    "create-autoscaler",
+    "Create an autoscaler",
+    AutoscalerSpec,
+    target=lambda spec: spec.operated,
+)
+DELETE_AUTOSCALER = OperationKind(
+    "delete-autoscaler", "Delete an autoscaler", DeleteAutoscalerSpec, target=lambda spec: spec.target
+)
 UPDATE_FEATURES = OperationKind(
     "update-features",
     "Switch features",
@@ -172,6 +240,80 @@ UPDATE_FEATURES = OperationKind(
     costs=True,
     destroys=True,
     target=lambda spec: "+".join(sorted(spec.named)),
+)
+STORE_CREDENTIAL = OperationKind(
+    "store-credential",
+    "Store a credential",
+    StoreCredentialSpec,
+    target=lambda spec: namespaced(spec.name, spec.namespace),
+)
+DELETE_CREDENTIAL = OperationKind(
+    "delete-credential",
+    "Delete a credential",
+    DeleteCredentialSpec,
+    destroys=True,
+    target=lambda spec: namespaced(spec.name, spec.namespace),
+)
+DOWNLOAD_MODEL = OperationKind(
+    "download-model", "Download a model or data set", DownloadSpec, target=lambda spec: spec.target
+)
+CREATE_DEPLOYMENT = OperationKind(
+    "create-deployment",
+    "Serve a model",
+    DeploymentSpec,
+    target=lambda spec: spec.target,
+    grave=lambda spec: spec.service == "public",
+    grave_by=frozenset({"service", "public", "confirm_public"}),
+)
+UPDATE_DEPLOYMENT = replace(CREATE_DEPLOYMENT, name="update-deployment", title="Update a model server")
+SCALE_DEPLOYMENT = OperationKind(
+    "scale-deployment",
+    "Scale a model server",
+    ScaleDeploymentSpec,
+    last_wins=True,
+    target=lambda spec: spec.target,
+    grave=lambda spec: spec.replicas == 0,
+    grave_by=frozenset({"replicas"}),
+)
+DELETE_DEPLOYMENT = OperationKind(
+    "delete-deployment",
+    "Delete a model server",
+    DeleteDeploymentSpec,
+    destroys=True,
+    target=lambda spec: spec.target,
+)
+CREATE_MODEL_POOL = OperationKind(
+    "create-model-pool", "Create a model pool", ModelPoolSpec, target=lambda spec: spec.target
+)
+SCALE_MODEL_POOL = OperationKind(
+    "scale-model-pool", "Scale a model pool", ScaleModelPoolSpec, last_wins=True, target=lambda spec: spec.target
+)
+ASSIGN_MODEL_POOL = OperationKind(
+    "assign-model-pool",
+    "Assign a model pool's pods",
+    AssignModelPoolSpec,
+    last_wins=True,
+    target=lambda spec: spec.target,
+    grave=lambda spec: bool(spec.public),
+    grave_by=frozenset({"public", "confirm_public"}),
+)
+DELETE_MODEL_POOL = OperationKind(
+    "delete-model-pool",
+    "Delete a model pool",
+    DeleteModelPoolSpec,
+    destroys=True,
+    target=lambda spec: spec.target,
+)
+CREATE_ROUTER = OperationKind(
+    "create-router",
+    "Create a router",
+    RouterSpec,
+    target=lambda spec: spec.operated,
+    grave=lambda spec: spec.service == "public",
+    grave_by=frozenset({"service", "public", "confirm_public"}),
+)
+DELETE_ROUTER = OperationKind(
+    "delete-router", "Delete a router", DeleteRouterSpec, destroys=True, target=lambda spec: spec.operated
 )
 IMPORT_CLUSTER = OperationKind("import-cluster", "Import a cluster", ImportClusterSpec)
 REDETECT_CLUSTER = OperationKind("redetect-cluster", "Detect a cluster anew", RedetectClusterSpec)
@@ -186,6 +328,8 @@ KINDS: dict[str, OperationKind[Any]] = {
         INSTALL_DEPENDENCIES,
         CREATE_HYPERPOD,
         CREATE_STORAGE,
+        CREATE_FSX_STORAGE,
+        DELETE_STORAGE,
         VERIFY_CLUSTER,
         ADD_INSTANCE_GROUP,
         SCALE_INSTANCE_GROUP,
@@ -200,7 +344,25 @@ KINDS: dict[str, OperationKind[Any]] = {
         DELETE_NODE_GROUP,
         CREATE_NODE_POOL,
         DELETE_NODE_POOL,
+        CREATE_ENDPOINT,
+        UPDATE_ENDPOINT,
+        DELETE_ENDPOINT,
+        CREATE_AUTOSCALER,
+        DELETE_AUTOSCALER,
         UPDATE_FEATURES,
+        STORE_CREDENTIAL,
+        DELETE_CREDENTIAL,
+        DOWNLOAD_MODEL,
+        CREATE_DEPLOYMENT,
+        UPDATE_DEPLOYMENT,
+        SCALE_DEPLOYMENT,
+        DELETE_DEPLOYMENT,
+        CREATE_MODEL_POOL,
+        SCALE_MODEL_POOL,
+        ASSIGN_MODEL_POOL,
+        DELETE_MODEL_POOL,
+        CREATE_ROUTER,
+        DELETE_ROUTER,
         IMPORT_CLUSTER,
         REDETECT_CLUSTER,
         DELETE_CLUSTER,
@@ -213,11 +375,26 @@ READ_FEATURES_WORKFLOW = "read-features"
 READ_INSTANCE_GROUPS_WORKFLOW = "read-instance-groups"
 LIST_JOBS_WORKFLOW = "list-jobs"
 READ_JOB_WORKFLOW = "read-job"
+LIST_CREDENTIALS_WORKFLOW = "list-credentials"
+LIST_MODELS_WORKFLOW = "list-models"
 LIST_NODE_GROUPS_WORKFLOW = "list-node-groups"
 LIST_NODE_POOLS_WORKFLOW = "list-node-pools"
 LIST_STORAGE_WORKFLOW = "list-storage"
 READ_STORAGE_DEFAULTS_WORKFLOW = "read-storage-defaults"
 LIST_STORAGE_CONTENTS_WORKFLOW = "list-storage-contents"
+LIST_DEPLOYMENTS_WORKFLOW = "list-deployments"
+READ_DEPLOYMENT_WORKFLOW = "read-deployment"
+LIST_MODEL_POOLS_WORKFLOW = "list-model-pools"
+READ_MODEL_POOL_WORKFLOW = "read-model-pool"
+LIST_ROUTERS_WORKFLOW = "list-routers"
+READ_ROUTER_WORKFLOW = "read-router"
 READ_NODES_WORKFLOW = "read-nodes"
 READ_SOFTWARE_WORKFLOW = "read-software"
+LIST_SERVICES_WORKFLOW = "list-services"
+CALL_MODEL_WORKFLOW = "call-model"
+LIST_ENDPOINTS_WORKFLOW = "list-endpoints"
+READ_ENDPOINT_WORKFLOW = "read-endpoint"
+LIST_AUTOSCALERS_WORKFLOW = "list-autoscalers"
+READ_AUTOSCALER_WORKFLOW = "read-autoscaler"
 CLUSTER_WORKFLOW = "cluster"
+MODEL_POOL_WORKFLOW = "model-pool"

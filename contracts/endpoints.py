@@ -22,14 +22,23 @@ from contracts.answers import (
     OperationSpec,
     Readiness,
 )
+from contracts.autoscalers import AutoscalerDetail, AutoscalerList
 from contracts.cluster import ClusterView
+from contracts.command_report import ParsedCommand
+from contracts.credentials import CredentialList
+from contracts.deployments import DeploymentDetail, DeploymentList
 from contracts.durations import Durations
 from contracts.features import Features
+from contracts.inference import ModelAnswer, ServicesRead
 from contracts.jobs import JobDetail, JobList
+from contracts.managed_endpoints import EndpointDetail, EndpointList
 from contracts.model import Model
+from contracts.model_pools import ModelPoolDetail, ModelPoolList
+from contracts.models import ModelList
 from contracts.operation import Operation
 from contracts.options import Options
 from contracts.plans import Plan
+from contracts.routers import RouterDetail, RouterList
 from contracts.software import SoftwareRead
 from contracts.storage import StorageContents, StorageDefaults, StorageList
 
@@ -70,8 +79,11 @@ class Endpoint(Generic[Answer]):
     @property
     def reads(self) -> bool:
         """It changes nothing."""
-        return self.method == "GET" or self.name == "make_plan"
+        return self.method == "GET" or self.name in ASKING
 
+
+ASKING = ("make_plan", "call_model", "parse_command")
+"""Routes that ask by POST and change nothing."""
 
 ENDPOINTS: dict[str, Endpoint[Any]] = {}
 """All of them, by name."""
@@ -117,6 +129,8 @@ LIST_STORAGE = _read("list_storage", _STORAGE, StorageList)
 GET_STORAGE_DEFAULTS = _read("get_storage_defaults", f"{_STORAGE}/defaults", StorageDefaults)
 LIST_STORAGE_CONTENTS = _read("list_storage_contents", f"{_STORAGE}/{{claim}}/contents", StorageContents)
 CREATE_STORAGE = _start("create_storage", "POST", _STORAGE)
+CREATE_FSX_STORAGE = _start("create_fsx_storage", "POST", f"{_CLUSTER}/fsx-storage")
+DELETE_STORAGE = _start("delete_storage", "DELETE", f"{_STORAGE}/{{claim}}")
 
 _GROUPS = f"{_CLUSTER}/instance-groups"
 LIST_INSTANCE_GROUPS = _read("list_instance_groups", _GROUPS, InstanceGroupList)
@@ -141,6 +155,42 @@ _JOBS = f"{_CLUSTER}/jobs"
 LIST_JOBS = _read("list_jobs", _JOBS, JobList)
 GET_JOB = _read("get_job", f"{_JOBS}/{{namespace}}/{{name}}", JobDetail)
 
+_SERVICES = f"{_CLUSTER}/services"
+LIST_SERVICES = _read("list_services", _SERVICES, ServicesRead)
+CALL_MODEL = _route("call_model", "POST", f"{API}{_SERVICES}/{{name}}/invocations", ModelAnswer)
+
+_CREDENTIALS = f"{_CLUSTER}/credentials"
+LIST_CREDENTIALS = _read("list_credentials", _CREDENTIALS, CredentialList)
+STORE_CREDENTIAL = _start("store_credential", "PUT", f"{_CREDENTIALS}/{{name}}")
+DELETE_CREDENTIAL = _start("delete_credential", "DELETE", f"{_CREDENTIALS}/{{name}}")
+
+_MODELS = f"{_CLUSTER}/models"
+LIST_MODELS = _read("list_models", _MODELS, ModelList)
+DOWNLOAD_MODEL = _start("download_model", "POST", f"{_MODELS}/downloads")
+
+_DEPLOYMENTS = f"{_CLUSTER}/deployments"
+LIST_DEPLOYMENTS = _read("list_deployments", _DEPLOYMENTS, DeploymentList)
+PARSE_COMMAND = _route("parse_command", "POST", f"{API}{_DEPLOYMENTS}/parse", ParsedCommand)
+GET_DEPLOYMENT = _read("get_deployment", f"{_DEPLOYMENTS}/{{name}}", DeploymentDetail)
+CREATE_DEPLOYMENT = _start("create_deployment", "POST", _DEPLOYMENTS)
+UPDATE_DEPLOYMENT = _start("update_deployment", "PUT", f"{_DEPLOYMENTS}/{{name}}")
+SCALE_DEPLOYMENT = _start("scale_deployment", "POST", f"{_DEPLOYMENTS}/{{name}}/scale")
+DELETE_DEPLOYMENT = _start("delete_deployment", "DELETE", f"{_DEPLOYMENTS}/{{name}}")
+
+_MODEL_POOLS = f"{_CLUSTER}/model-pools"
+LIST_MODEL_POOLS = _read("list_model_pools", _MODEL_POOLS, ModelPoolList)
+GET_MODEL_POOL = _read("get_model_pool", f"{_MODEL_POOLS}/{{name}}", ModelPoolDetail)
+CREATE_MODEL_POOL = _start("create_model_pool", "POST", _MODEL_POOLS)
+SCALE_MODEL_POOL = _start("scale_model_pool", "POST", f"{_MODEL_POOLS}/{{name}}/scale")
+ASSIGN_MODEL_POOL = _start("assign_model_pool", "PUT", f"{_MODEL_POOLS}/{{name}}/assignments")
+DELETE_MODEL_POOL = _start("delete_model_pool", "DELETE", f"{_MODEL_POOLS}/{{name}}")
+
+_ROUTERS = f"{_CLUSTER}/routers"
+LIST_ROUTERS = _read("list_routers", _ROUTERS, RouterList)
+GET_ROUTER = _read("get_router", f"{_ROUTERS}/{{name}}", RouterDetail)
+CREATE_ROUTER = _start("create_router", "POST", _ROUTERS)
+DELETE_ROUTER = _start("delete_router", "DELETE", f"{_ROUTERS}/{{name}}")
+
 _NODE_GROUPS = f"{_CLUSTER}/node-groups"
 LIST_NODE_GROUPS = _read("list_node_groups", _NODE_GROUPS, NodeGroupList)
 CREATE_NODE_GROUP = _start("create_node_group", "POST", _NODE_GROUPS)
@@ -151,6 +201,19 @@ _NODE_POOLS = f"{_CLUSTER}/node-pools"
 LIST_NODE_POOLS = _read("list_node_pools", _NODE_POOLS, NodePoolList)
 CREATE_NODE_POOL = _start("create_node_pool", "POST", _NODE_POOLS)
 DELETE_NODE_POOL = _start("delete_node_pool", "DELETE", f"{_NODE_POOLS}/{{name}}")
+
+_ENDPOINTS = f"{_CLUSTER}/endpoints"
+LIST_ENDPOINTS = _read("list_endpoints", _ENDPOINTS, EndpointList)
+GET_ENDPOINT = _read("get_endpoint", f"{_ENDPOINTS}/{{name}}", EndpointDetail)
+CREATE_ENDPOINT = _start("create_endpoint", "POST", _ENDPOINTS)
+UPDATE_ENDPOINT = _start("update_endpoint", "PUT", f"{_ENDPOINTS}/{{name}}")
+DELETE_ENDPOINT = _start("delete_endpoint", "DELETE", f"{_ENDPOINTS}/{{name}}")
+
+_AUTOSCALERS = f"{_CLUSTER}/autoscalers"
+LIST_AUTOSCALERS = _read("list_autoscalers", _AUTOSCALERS, AutoscalerList)
+GET_AUTOSCALER = _read("get_autoscaler", f"{_AUTOSCALERS}/{{name}}", AutoscalerDetail)
+CREATE_AUTOSCALER = _start("create_autoscaler", "POST", _AUTOSCALERS)
+DELETE_AUTOSCALER = _start("delete_autoscaler", "DELETE", f"{_AUTOSCALERS}/{{name}}")
 
 _FEATURES = f"{_CLUSTER}/features"
 LIST_FEATURES = _read("list_features", _FEATURES, Features)

@@ -24,6 +24,25 @@ TAG_INSTANCE_GROUP = "instantstart:instance-group"
 
 ANNOTATION_OPERATION = f"{LABEL_DOMAIN}/operation"
 LABEL_CLUSTER = f"{LABEL_DOMAIN}/cluster"
+LABEL_DEPLOYMENT = f"{LABEL_DOMAIN}/deployment"
+"""On what belongs to a model server: the deployment's name."""
+ANNOTATION_SPEC = f"{LABEL_DOMAIN}/spec"
+"""What an object was made from, as JSON."""
+LABEL_MODEL_POOL = f"{LABEL_DOMAIN}/model-pool"
+"""On what belongs to a pool of model servers: the pool's name."""
+LABEL_BUSINESS = "business"
+"""On a pod of a pool: whom it serves."""
+ANNOTATION_ASSIGNMENTS = f"{LABEL_DOMAIN}/assignments"
+"""On a pool's Deployment: how its pods are to be handed out, as JSON."""
+ANNOTATION_LEFT = f"{LABEL_DOMAIN}/left-at"
+"""On a pod of a pool that leaves a service: since when, in ISO 8601."""
+LABEL_ROUTER = f"{LABEL_DOMAIN}/router"
+"""On what belongs to a router: its name."""
+LABEL_CREDENTIAL = f"{LABEL_DOMAIN}/credential"
+LABEL_DOWNLOAD = f"{LABEL_DOMAIN}/download"
+"""On what downloads a repository: the target of its operation."""
+ANNOTATION_RUN = f"{LABEL_DOMAIN}/run"
+"""On a Job: the attempt of an operation that made it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +74,9 @@ LAUNCH_TEMPLATE = Rule(
 )
 S3_BUCKET = Rule("S3 bucket", r"[a-z0-9](?!.*--(x-s3|ol-s3)$)[a-z0-9-]*[a-z0-9]", 63, "S3 bucket naming rules")
 KUBERNETES_NAME = Rule("Kubernetes object", r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", 63, "RFC 1123 label")
+CREDENTIAL_NAME = Rule("credential", r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", 39, "RFC 1123 label, after a prefix")
 KUBERNETES_SERVICE = Rule("Kubernetes Service", r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "RFC 1035 label")
+DEPLOYMENT_NAME = Rule("deployment", r"[a-z]([-a-z0-9]*[a-z0-9])?", 56, "RFC 1035 label, before an ending")
 KUBERNETES_LABEL = Rule(
     "Kubernetes label value", r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?", 63, "labels and selectors"
 )
@@ -126,16 +147,72 @@ class ClusterNames:
         """Of an EKS node group."""
         return fit(f"instantstart-{self.tag}-{node_group}", LAUNCH_TEMPLATE.maximum)
 
-    def persistent_volume(self, claim: str) -> str:
-        return fit(f"{self.tag}-{claim}", KUBERNETES_NAME.maximum)
+    def persistent_volume(self, claim: str, namespace: str = "default") -> str:
+        """Unique in the whole cluster, as volumes belong to no namespace."""
+        return fit(f"{self.tag}-{_of_namespace(claim, namespace)}", KUBERNETES_NAME.maximum)
 
-    def volume_handle(self, claim: str) -> str:
+    def volume_handle(self, claim: str, namespace: str = "default") -> str:
         """Unique in the whole cluster: two PVs with one handle mount as one."""
-        return fit(f"instantstart-{self.tag}-{claim}", 63)
+        return fit(f"instantstart-{self.tag}-{_of_namespace(claim, namespace)}", 63)
+
+    def storage_probe(self, claim: str) -> str:
+        """The pod that tries a claim, in the claim's namespace."""
+        return fit(f"instantstart-probe-{claim}", KUBERNETES_NAME.maximum)
+
+    def file_system_role(self, claim: str, namespace: str) -> str:
+        """In the tag that says what an FSx file system is to the cluster: whose claim it was made for."""
+        return f"fsx/{namespace}/{claim}"
 
     @property
     def label(self) -> str:
         return fit(self.tag, KUBERNETES_LABEL.maximum)
+
+
+def _of_namespace(name: str, namespace: str) -> str:
+    """``name`` itself in the default namespace. Elsewhere a hash of both parts them: hyphens cannot."""
+    return name if namespace == "default" else f"{namespace}-{name}-{short_hash(f'{namespace}/{name}')}"
+
+
+def credential_secret(name: str) -> str:
+    """The Secret of a credential."""
+    return f"instantstart-credential-{name}"
+
+
+def repository_folder(repository: str) -> str:
+    """``org/name`` as the folder that downloads of it go to: the slash becomes a dash."""
+    return repository.replace("/", "-")
+
+
+def download_target(repository: str, kind: str, claim: str, namespace: str, path: str) -> str:
+    """What an operation that downloads a repository is about: the repository, and where it goes to."""
+    place = short_hash(f"{kind}/{repository}/{namespace}/{claim}/{path}")
+    return f"{fit(slug(repository_folder(repository)), 45)}-{place}"
+
+
+def download_job(target: str, commit: str) -> str:
+    """The Job that downloads a commit to a target. Another commit is another Job."""
+    return f"{fit(f'download-{target}', KUBERNETES_NAME.maximum - 9)}-{short_hash(commit)}"
+
+
+def content_named(prefix: str, content: str) -> str:
+    """The name of an object that is called after what it holds, and never changes."""
+    return f"{prefix}-{short_hash(content, 10)}"
+
+
+def deployment_name(model: str) -> str:
+    """What a deployment is called where nobody has named it: as the last part of its model's ID or path."""
+    return fit(slug(model.rstrip("/").rpartition("/")[2]), DEPLOYMENT_NAME.maximum)
+
+
+def public_service(deployment: str) -> str:
+    """The Service of a deployment that has a load balancer; the one inside the cluster is called as the deployment."""
+    return f"{deployment}-public"
+
+
+def namespaced(name: str, namespace: str) -> str:
+    """The target of an operation on an object of Kubernetes: its name, and its namespace where that is another than
+    ``default``."""
+    return name if namespace == "default" else f"{namespace}/{name}"
 
 
 def derived_names(tag: str) -> Iterator[tuple[Rule, str]]:
@@ -169,6 +246,11 @@ def operation_id(kind: str, tag: str, target: str | None = None) -> str:
 def cluster_id(tag: str) -> str:
     """The workflow ID of a cluster's entity."""
     return f"cluster/{tag}"
+
+
+def pool_keeper_id(tag: str, namespace: str, pool: str) -> str:
+    """The workflow ID of what keeps a pool's pods handed out as asked."""
+    return f"model-pool/{tag}/{namespace}/{pool}"
 
 
 def client_token(workflow_id: str, run_id: str, step: str) -> str:

@@ -16,7 +16,8 @@ from contracts.problem import FieldError
 VALID_FOR = timedelta(minutes=30)
 
 HOURLY = ("eks-cluster", "nat-gateway", "load-balancer")
-"""What else is paid by the hour, as plans and price files name it."""
+"""What else is paid by the hour, as plans and price files name it; beside them the GiB of file systems
+(:func:`contracts.fsx_storage.price_item`)."""
 
 
 class Action(StrEnum):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import Field, ValidationError
 
 from contracts.model import Model
-from contracts.remedies import remedy_of
+from contracts.remedies import remedy_of, without_tags
 
 TYPE_BASE = "https://instantstart.dev/problems/"
 
@@ -165,7 +165,7 @@ def field_errors(error: ValidationError, prefix: str = "", model: object = None)
     """
     return [
         FieldError(
-            field=prefix + _pointer(fault["loc"]) + str(fault.get("ctx", {}).get("pointer", "")),
+            field=prefix + _pointer(fault["loc"], model) + str(fault.get("ctx", {}).get("pointer", "")),
             detail=fault["msg"].removeprefix("Value error, "),
             remedy=remedy_of(fault, model),
         )
@@ -173,7 +173,18 @@ def field_errors(error: ValidationError, prefix: str = "", model: object = None)
     ]
 
 
-def _pointer(location: tuple[int | str, ...]) -> str:
-    """A JSON pointer without the tags of unions, which are no part of the input."""
-    steps = [str(step) for step in location if step not in ("on-demand", "spot", "training-plan")]
+UNION_TAGS = frozenset(
+    {
+        *("on-demand", "spot", "training-plan"),
+        *("s3", "fsx", "hugging-face", "jumpstart"),
+        *("prometheus", "cloudwatch", "router", "cpu"),
+    }
+)
+
+
+def _pointer(location: tuple[int | str, ...], model: object) -> str:
+    """A JSON pointer without the tags of unions, which are no part of the input. A field may be called like one: the
+    model, where it is known, tells them apart."""
+    known = without_tags(model, location) if model is not None else None
+    steps = known or [str(step) for step in location if step not in UNION_TAGS]
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)

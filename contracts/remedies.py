@@ -57,6 +57,8 @@ def remedy_of(fault: Mapping[str, Any], model: object = None) -> str | None:
     kind, location, context = fault["type"], fault["loc"], fault.get("ctx", {})
     match kind:
         case "missing":
+            if asked := _if_missing(model, location):
+                return asked
             example = _example(model, location)
             return f"Send {location[-1]}{f', e.g. {example}' if example else ''}." if location else None
         case "union_tag_not_found":
@@ -75,6 +77,23 @@ def remedy_of(fault: Mapping[str, Any], model: object = None) -> str | None:
             return _BY_TYPE.get(kind)
 
 
+def without_tags(model: object, location: Iterable[int | str]) -> list[str]:
+    """The steps of ``location`` through ``model`` that are fields and positions, without those that are tags of
+    unions."""
+    kinds, steps = _alternatives(model), []
+    for step in location:
+        found = [kind.model_fields[step] for kind in kinds if _is_model(kind) and step in kind.model_fields]
+        inner = [get_args(kind)[-1] for kind in kinds if get_origin(kind) in (list, tuple, set, frozenset, dict)]
+        tagged = [kind for kind in kinds if _is_model(kind) and _has_tag(kind, step)]
+        if tagged and not found and not inner:
+            kinds = tagged
+            continue
+        steps.append(str(step))
+        annotations = [each.annotation for each in found] or inner
+        kinds = [each for annotation in annotations for each in _alternatives(annotation)]
+    return steps
+
+
 def _known(name: str, members: list[str]) -> str:
     close = get_close_matches(name, members, 1)
     if close:
@@ -88,6 +107,14 @@ def _example(model: object, location: Iterable[int | str]) -> str | None:
     """A value that the field takes, where it has one to show."""
     _, info = _at(model, location)
     return str(info.examples[0]) if info is not None and info.examples else None
+
+
+def _if_missing(model: object, location: Iterable[int | str]) -> str | None:
+    """What a field without a default says itself of how to come by its value (``x-if-missing`` of its JSON schema)."""
+    _, info = _at(model, location)
+    extra = info.json_schema_extra if info is not None else None
+    told = extra.get("x-if-missing") if isinstance(extra, dict) else None
+    return str(told) if told else None
 
 
 def _members(model: object, location: Iterable[int | str]) -> list[str]:

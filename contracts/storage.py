@@ -1,35 +1,50 @@
-"""Shared storage of a cluster: an S3 bucket mounted by Mountpoint for Amazon S3."""
+"""Shared storage of a cluster: claims that pods mount, on S3 (by Mountpoint for Amazon S3) and on FSx for Lustre.
+
+What only FSx has is in ``contracts/fsx_storage.py``.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from enum import StrEnum
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from contracts.activity import Act, Queue, Wait
 from contracts.model import Ensured, Model
-from contracts.names import KUBERNETES_NAME
 from contracts.network import Scope
+from contracts.objects import DEFAULT_NAMESPACE, ObjectName
+
+
+class StorageType(StrEnum):
+    S3 = "s3"
+    FSX_LUSTRE = "fsx_lustre"
 
 
 class StorageSpec(Model):
     """A claim that pods mount (conventionally at ``/s3``)."""
 
-    claim: str = "s3-claim"
+    claim: ObjectName = "s3-claim"
     """Name of the PersistentVolumeClaim."""
-    namespace: str = "default"
+    namespace: ObjectName = DEFAULT_NAMESPACE
     bucket: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", examples=["training-data"])
     """An existing bucket; null: the cluster's own."""
     prefix: str | None = Field(None, pattern=r"^[^/].*/$", max_length=512, examples=["data/"])
     """Mount only keys under this prefix; ends in ``/``."""
     read_only: bool = False
+    allow_foreign_bucket: bool = False
+    """Mount the bucket although it is another account's, or the platform may not look at it."""
 
-    @field_validator("claim", "namespace")
-    @classmethod
-    def _kubernetes_name(cls, name: str) -> str:
-        if violation := KUBERNETES_NAME.violation(name):
-            raise ValueError(violation)
-        return name
+
+class DeleteStorageSpec(Model):
+    """A claim that goes, with its volume. What it holds stays in S3, or in its file system."""
+
+    claim: str
+    namespace: str = DEFAULT_NAMESPACE
+    delete_file_system: bool = False
+    """Delete its FSx file system with all data, too: only one that the platform made."""
+    foreign: bool = False
+    """The claim goes although others made it."""
 
 
 class EnsureClaim(Model):
@@ -37,16 +52,21 @@ class EnsureClaim(Model):
     eks_cluster: str
     bucket: str
     spec: StorageSpec
+    pointer: str = "/storage"
+    """Where ``spec`` stands in the operation's own."""
 
 
 class Claim(Ensured):
-    """A PersistentVolumeClaim on a bucket, as the cluster has it."""
+    """A PersistentVolumeClaim on a bucket or a file system, as the cluster has it."""
 
     claim: str
     namespace: str
+    type: StorageType = StorageType.S3
     volume: str
-    bucket: str
-    """Empty where its volume is gone."""
+    bucket: str = ""
+    """Empty where its volume is gone, and of a file system."""
+    file_system: str | None = None
+    """ID of its FSx file system."""
     prefix: str | None = None
     """Pods see only keys under it."""
     read_only: bool = False
@@ -54,6 +74,15 @@ class Claim(Ensured):
     """``Pending``, ``Bound`` or ``Lost``, as Kubernetes says it."""
     managed: bool = True
     """Whether the platform made it for this cluster."""
+    used_by: int = 0
+    """Pods that mount it and have not ended."""
+
+    @property
+    def source(self) -> str:
+        """What pods see: a URL of S3, or a file system."""
+        if self.type is StorageType.FSX_LUSTRE:
+            return f"FSx file system {self.file_system}" if self.file_system else "no file system"
+        return f"s3://{self.bucket}/{self.prefix or ''}"
 
 
 class WaitForClaim(Model):
@@ -63,8 +92,77 @@ class WaitForClaim(Model):
     namespace: str
 
 
+class ProbeStorage(Model):
+    """A pod that mounts a claim, looks at it and, where it may, writes, reads and removes a file."""
+
+    scope: Scope
+    eks_cluster: str
+    claim: str
+    namespace: str
+    read_only: bool = False
+
+
+class ProbeState(StrEnum):
+    RUNNING = "running"
+    VERIFIED = "verified"
+    """A pod has used the claim."""
+    NOT_VERIFIED = "not_verified"
+    """There is no node that a pod could have run on."""
+
+
+class Probe(Model):
+    """What became of the pod that tries a claim."""
+
+    pod: str
+    state: ProbeState
+    node: str | None = None
+    detail: str | None = None
+
+
+class ProbeRemoved(Model):
+    pod: str
+
+
+class ClaimRef(Model):
+    scope: Scope
+    eks_cluster: str
+    claim: str
+    namespace: str
+
+
+class DeleteVolume(Model):
+    """A volume that a claim had; others of the name are left alone."""
+
+    scope: Scope
+    eks_cluster: str
+    volume: str
+    claim: str
+    namespace: str
+
+
+class DeletedClaim(Ensured):
+    """``volume`` and ``file_system`` are what the claim was on; absent where it was gone already, and nothing was
+    left."""
+
+    claim: str
+    namespace: str
+    volume: str | None = None
+    type: StorageType = StorageType.S3
+    bucket: str = ""
+    file_system: str | None = None
+
+
+class ClaimGone(Model):
+    claim: str
+    namespace: str
+
+
+class DeletedVolume(Ensured):
+    volume: str
+
+
 class ListStorage(Model):
-    """Which S3 claims a cluster has."""
+    """Which claims on S3 and FSx a cluster has."""
 
     scope: Scope
     eks_cluster: str
@@ -76,7 +174,7 @@ class StorageClaims(Model):
 
 
 class StorageList(Model):
-    """The S3 claims of a cluster, others' among them."""
+    """The claims of a cluster on S3 and FSx, others' among them."""
 
     claims: list[Claim] = Field(default_factory=list)
     live: bool
@@ -150,6 +248,12 @@ class StorageContents(Model):
 
 ENSURE_CLAIM = Act("storage.ensure_claim", EnsureClaim, Claim, queue=Queue.KUBERNETES)
 WAIT_FOR_CLAIM = Wait("storage.wait_for_claim", WaitForClaim, Claim, limit=timedelta(minutes=10))
+ENSURE_PROBE = Act("storage.ensure_probe", ProbeStorage, Probe, queue=Queue.KUBERNETES)
+WAIT_FOR_PROBE = Wait("storage.wait_for_probe", ProbeStorage, Probe, limit=timedelta(minutes=15))
+REMOVE_PROBE = Act("storage.remove_probe", ProbeStorage, ProbeRemoved, queue=Queue.KUBERNETES)
+DELETE_CLAIM = Act("storage.delete_claim", ClaimRef, DeletedClaim, queue=Queue.KUBERNETES)
+WAIT_FOR_CLAIM_GONE = Wait("storage.wait_for_claim_gone", ClaimRef, ClaimGone, limit=timedelta(minutes=10))
+DELETE_VOLUME = Act("storage.delete_volume", DeleteVolume, DeletedVolume, queue=Queue.KUBERNETES)
 LIST_STORAGE = Act("storage.list", ListStorage, StorageClaims, queue=Queue.KUBERNETES)
 READ_STORAGE_DEFAULTS = Act("storage.read_defaults", ReadStorageDefaults, StorageDefaults, queue=Queue.KUBERNETES)
 LIST_STORAGE_CONTENTS = Act("storage.list_contents", ListContents, ContentsRead, queue=Queue.KUBERNETES)

@@ -39,6 +39,9 @@ class DeleteClusterSpec(Model):
     """Abort operations that hold the cluster, instead of waiting for their ends."""
     delete_bucket: bool = False
     """Delete the cluster's own bucket with everything in it."""
+    delete_file_systems: bool = False
+    """Delete FSx file systems that the platform made for the cluster, with everything in them. Without it they stay,
+    and the network stays where they are in it."""
     delete_dedicated_subnets: bool = False
     """Delete dedicated compute subnets. They go in any case where the VPC goes."""
     keep: list[str] = Field(default_factory=list)
@@ -47,10 +50,9 @@ class DeleteClusterSpec(Model):
 
     @model_validator(mode="after")
     def _bucket_is_used(self) -> DeleteClusterSpec:
-        if self.delete_bucket and self.level is Level.HYPERPOD:
-            raise fault(
-                "/delete_bucket", "the bucket goes with the EKS cluster at the earliest: give level eks or network"
-            )
+        for member, what in (("delete_bucket", "the bucket goes"), ("delete_file_systems", "file systems go")):
+            if getattr(self, member) and self.level is Level.HYPERPOD:
+                raise fault(f"/{member}", f"{what} with the EKS cluster at the earliest: give level eks or network")
         return self
 
 
@@ -65,6 +67,8 @@ class Part(StrEnum):
     """And Fargate profiles."""
     CONTROL_PLANE = "control-plane"
     """With it go its add-ons, Pod Identity associations and access entries."""
+    FILE_SYSTEMS = "file-systems"
+    """FSx file systems that were made for claims."""
     FEATURES = "features"
     """What managed features and node groups have left beside the cluster."""
     IDENTITY = "identity"
@@ -86,6 +90,8 @@ class Part(StrEnum):
         match self:
             case Part.BUCKET:
                 return spec.delete_bucket
+            case Part.FILE_SYSTEMS:
+                return spec.delete_file_systems
             case Part.NODE_POOLS | Part.HYPERPOD:
                 return True
             case Part.SUBNETS | Part.INTERFACES:

@@ -37,11 +37,25 @@ SubnetId = Annotated[
     SkipValidation[str | None], Field(description="Compute subnet to use; absent: one that fits, or a new one.")
 ]
 Namespace = Annotated[SkipValidation[str], Field(description="Kubernetes namespace.")]
+OneNamespace = Annotated[
+    SkipValidation[str | None], Field(description="Kubernetes namespace; absent: default, of lists all.")
+]
 
 
 def given(**members: Any) -> dict[str, Any]:
     """A request's body: what was given of it, and nothing else, so that the gateway's defaults hold."""
     return {name: value for name, value in members.items() if value is not None}
+
+
+def with_options(options: Any, body: dict[str, Any]) -> dict[str, Any]:
+    """A body with the members that came together as the argument ``options``; what was said by itself wins."""
+    return {**(options if isinstance(options, dict) else {}), **body}
+
+
+def option_places(options: Any, *own: str) -> dict[str, str]:
+    """Where problems of members that came as ``options`` point to. ``own``: members that are arguments themselves."""
+    named = options if isinstance(options, dict) else {}
+    return {f"/{name}": f"/options/{name}" for name in named if name not in own}
 
 
 def capacity(kind: Any, training_plan: Any) -> dict[str, Any] | None:

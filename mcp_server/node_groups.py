@@ -16,7 +16,7 @@ from mcp_server.started import Started
 from mcp_server.toolbox import Alias, Toolbox
 from mcp_server.toolsets import Toolset
 
-tools = Toolbox(Toolset.DEFAULT)
+tools = Toolbox(Toolset.NODE_GROUPS)
 
 NodeGroupName = Annotated[SkipValidation[str], Field(description="Name of the EKS node group, e.g. cpu.")]
 Minimum = Annotated[SkipValidation[int | None], Field(description="Absent: as it is, or 0.")]
@@ -25,7 +25,7 @@ Maximum = Annotated[SkipValidation[int | None], Field(description="Absent: as it
 _SIZES: dict[str, Alias] = {"desiredSize": "desired", "minSize": "minimum", "maxSize": "maximum"}
 
 
-@tools.tool("List node groups", endpoints.LIST_NODE_GROUPS, toolset=Toolset.NODE_GROUPS)
+@tools.tool("List node groups", endpoints.LIST_NODE_GROUPS)
 async def cluster_nodegroup_list(who: Who, cluster: ClusterTag = None) -> NodeGroupList:
     """The EKS node groups of a cluster as they are now, others' among them.
 
@@ -37,7 +37,6 @@ async def cluster_nodegroup_list(who: Who, cluster: ClusterTag = None) -> NodeGr
 @tools.tool(
     "Create a node group",
     endpoints.CREATE_NODE_GROUP,
-    toolset=Toolset.NODE_GROUPS,
     aliases={"name": "node_group", **_SIZES},
 )
 async def cluster_nodegroup_create(

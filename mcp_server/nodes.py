@@ -124,7 +124,7 @@ async def hyperpod_node_replace(
     return await _act(who, endpoints.REPLACE_NODES, cluster, nodes, drain, drain_timeout_minutes, plan)
 
 
-@tools.tool("Delete nodes", endpoints.DELETE_NODES, destroys=True, aliases=_ONE)
+@tools.tool("Delete nodes", endpoints.DELETE_NODES, destroys=True, aliases=_ONE, toolset=Toolset.NODES)
 async def hyperpod_node_delete(
     who: Who,
     sure: Sure,

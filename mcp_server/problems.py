@@ -25,6 +25,14 @@ _WHERE_NAMED = {
     "/job": NextTool(tool="job_list_all", why="see which Jobs the cluster has"),
     "/group": NextTool(tool="cluster_get_instance_groups", why="see which groups the cluster has"),
     "/node_group": NextTool(tool="cluster_get_instance_groups", why="see which groups the cluster has"),
+    "/deployment": NextTool(tool="inference_list_deployments", why="see which deployments the cluster has"),
+    "/service_name": NextTool(tool="inference_list_services", why="see which Services answer for models"),
+    "/model_pool": NextTool(tool="model_pool_list", why="see which model pools the cluster has"),
+    "/router": NextTool(tool="router_list", why="see which routers the cluster has"),
+    "/endpoint": NextTool(tool="endpoint_list", why="see which managed endpoints the cluster has"),
+    "/autoscaler": NextTool(tool="autoscaler_list", why="see which autoscalers the cluster has"),
+    "/claim": NextTool(tool="s3_storage_list", why="see which claims the cluster has"),
+    "/credential": NextTool(tool="credential_list", why="see which credentials the cluster has"),
 }
 """By the argument that names what is not there."""
 

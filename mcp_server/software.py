@@ -15,10 +15,10 @@ from mcp_server.started import Started
 from mcp_server.toolbox import Toolbox
 from mcp_server.toolsets import Toolset
 
-tools = Toolbox(Toolset.DEFAULT)
+tools = Toolbox(Toolset.STAGES)
 
 
-@tools.tool("Software of instance groups", endpoints.GET_SOFTWARE, toolset=Toolset.STAGES)
+@tools.tool("Software of instance groups", endpoints.GET_SOFTWARE)
 async def hyperpod_get_software(who: Who, cluster: ClusterTag = None) -> SoftwareRead:
     """Image, release and last update of every instance group, as they are now.
 

@@ -9,9 +9,10 @@ from pydantic import Field, SkipValidation
 from client.aio import GatewayProblem
 from contracts import endpoints
 from contracts.problem import ProblemCode, problem
-from contracts.storage import Claim, StorageContents, StorageDefaults, StorageList
-from mcp_server.arguments import PageSize, PageToken, PlanId, given
+from contracts.storage import Claim, StorageContents, StorageDefaults, StorageList, StorageType
+from mcp_server.arguments import OneNamespace, PageSize, PageToken, PlanId, given
 from mcp_server.asker import Asker, ClusterTag, Who
+from mcp_server.asking import Sure
 from mcp_server.problems import unless
 from mcp_server.started import Started
 from mcp_server.toolbox import Toolbox
@@ -20,20 +21,20 @@ from mcp_server.toolsets import Toolset
 tools = Toolbox(Toolset.DEFAULT)
 
 
-@tools.tool("List storage", endpoints.LIST_STORAGE, toolset=Toolset.STAGES)
+@tools.tool("List storage", endpoints.LIST_STORAGE, toolset=Toolset.STORAGE)
 async def s3_storage_list(who: Who, cluster: ClusterTag = None) -> StorageList:
-    """The claims on S3 buckets that a cluster has now, others' among them: bucket, prefix and phase.
+    """The claims on S3 and FSx that a cluster has now, others' among them: bucket and prefix or file system, and phase.
 
     Use it to find a claim's name. For what is in the bucket use s3_storage_list_contents.
     """
     return await who.get(endpoints.LIST_STORAGE, tag=await who.cluster(cluster))
 
 
-@tools.tool("Storage defaults", endpoints.GET_STORAGE_DEFAULTS)
+@tools.tool("Storage defaults", endpoints.GET_STORAGE_DEFAULTS, toolset=Toolset.STORAGE)
 async def s3_storage_get_defaults(who: Who, cluster: ClusterTag = None) -> StorageDefaults:
     """What s3_storage_create without arguments would use: claim, the cluster's own bucket, and whether they are there.
 
-    Use it before s3_storage_create.
+    Use it before s3_storage_create; plan_make of create-storage tells it, too.
     """
     return await who.get(endpoints.GET_STORAGE_DEFAULTS, tag=await who.cluster(cluster))
 
@@ -48,7 +49,7 @@ async def s3_storage_create(
     who: Who,
     cluster: ClusterTag = None,
     claim: Annotated[SkipValidation[str | None], Field(description="The claim's name; absent: s3-claim.")] = None,
-    namespace: Annotated[SkipValidation[str | None], Field(description="Absent: default.")] = None,
+    namespace: OneNamespace = None,
     bucket: Annotated[
         SkipValidation[str | None], Field(description="An existing bucket; absent: the cluster's own.")
     ] = None,
@@ -118,9 +119,43 @@ async def s3_storage_list_contents(
     )
 
 
+@tools.tool(
+    "Delete storage", endpoints.DELETE_STORAGE, destroys=True, toolset=Toolset.STORAGE, aliases={"name": "claim"}
+)
+async def s3_storage_delete(
+    who: Who,
+    sure: Sure,
+    claim: Annotated[SkipValidation[str], Field(description="The claim's name, on S3 or FSx, e.g. s3-claim.")],
+    cluster: ClusterTag = None,
+    namespace: OneNamespace = None,
+    delete_file_system: Annotated[
+        SkipValidation[bool | None],
+        Field(description="true: its FSx file system goes with all data; only one that the platform made."),
+    ] = None,
+    foreign: Annotated[
+        SkipValidation[bool | None], Field(description="true: it goes although others made it, as the user said.")
+    ] = None,
+    plan: PlanId = None,
+) -> Started:
+    """Delete a claim and its volume. Objects in its bucket stay, and files on FSx unless delete_file_system says so.
+
+    Use it only when the user has named the claim. Refused while pods mount it. operation_wait decides completion.
+    """
+    return await who.start(
+        endpoints.DELETE_STORAGE,
+        tag=await who.cluster(cluster),
+        claim=claim,
+        namespace=namespace,
+        delete_file_system=delete_file_system,
+        foreign=foreign,
+        plan=plan,
+    )
+
+
 async def _first(who: Asker, tag: str, namespace: str | None) -> Claim:
     claims = (await who.get(endpoints.LIST_STORAGE, tag=tag)).claims
-    found = next((each for each in claims if namespace in (None, each.namespace)), None)
+    on_s3 = (each for each in claims if each.type is StorageType.S3)
+    found = next((each for each in on_s3 if namespace in (None, each.namespace)), None)
     if found is None:
         raise GatewayProblem(
             problem(

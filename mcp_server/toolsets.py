@@ -7,7 +7,7 @@ from enum import StrEnum
 
 class Toolset(StrEnum):
     DEFAULT = "default"
-    """Create, grow and look after clusters, and follow operations."""
+    """Create, grow and look after clusters, serve models on them, and follow operations."""
     NETWORK = "network"
     """Clusters in networks of one's own."""
     IMPORT = "import"
@@ -20,6 +20,14 @@ class Toolset(StrEnum):
     """EKS node groups."""
     NODE_POOLS = "node-pools"
     """Karpenter's node pools."""
+    STORAGE = "storage"
+    """File systems, and what storage there is."""
+    MODELS = "models"
+    """What is on storage, and what it was fetched with."""
+    SERVING = "serving"
+    """Model servers one by one, pools of them, routers, and managed endpoints."""
+    SCALING = "scaling"
+    """Replicas by metrics."""
     STAGES = "stages"
     """The parts of a creation that have no tool of their own, and changes of instance groups."""
     APPROVALS = "approvals"

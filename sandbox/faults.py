@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from random import Random
 from typing import Any
 
 ACTIONS = ("error", "latency", "drop", "http500")
 PHASES = ("before", "after")
+LONGEST_PAUSE = 0.1
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Rule:
     phase: str = "before"
     action: str = "error"
     latency: float = 0.0
-    """Real seconds, before anything else that the rule does."""
+    """Real seconds, before anything else that the rule does; they are over when the rule is taken away."""
     code: str = "ThrottlingException"
     status: int | None = None
     message: str = "Rate exceeded"
@@ -104,6 +106,12 @@ class Faults:
                     )
                     return rule
         return None
+
+    def pauses(self, rule: Rule) -> Iterator[float]:
+        """Pieces to sleep one by one, until the rule's latency is over or the rule is not in force any more."""
+        until = time.monotonic() + rule.latency
+        while (left := until - time.monotonic()) > 0 and any(each is rule for each in self._rules):
+            yield min(left, LONGEST_PAUSE)
 
     def dump(self) -> dict[str, Any]:
         return self.report()

@@ -5,7 +5,6 @@ Whoever may not answer sees the same and can click nothing.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import streamlit as st
@@ -27,6 +26,7 @@ from contracts.requests import (
 )
 from ui.actions import Body, act
 from ui.decision_form import DecisionForm, in_words
+from ui.json_area import json_area
 from ui.kept import kept
 from ui.plan_view import plan_shown
 from ui.problems import escaped, problem_box, problems_shown
@@ -120,23 +120,13 @@ def _corrections(operation: Operation, stage: Stage, form: str) -> dict[str, Any
     begin = {}
     with problems_shown():
         begin = patch_at(_spec(operation).spec, stage.problem)
-    text = st.text_area(
+    return json_area(
         "Change in the specification",
-        value=json.dumps(begin, indent=2),
-        key=f"{form}/corrections",
-        height=160,
-        help="A JSON merge patch: only what changes; null takes the default. In lists, an item with a name means the "
+        begin,
+        f"{form}/corrections",
+        about="A JSON merge patch: only what changes; null takes the default. In lists, an item with a name means the "
         "one of that name.",
     )
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        st.caption(f":red[:material/error: This is no JSON: {escaped(str(error))}]")
-        return None
-    if not isinstance(found, dict):
-        st.caption(":red[:material/error: The change is an object, in braces.]")
-        return None
-    return found
 
 
 def patch_at(spec: dict[str, Any], problem: Problem | None) -> dict[str, Any]:

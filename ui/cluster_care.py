@@ -15,6 +15,7 @@ from contracts.endpoints import Endpoint
 from contracts.operation import Operation
 from ui.choices import options
 from ui.fields import Entered, Fields
+from ui.links import page_link
 from ui.spec_fields import groups_fields, hyperpod_fields, network_fields
 from ui.wishes import Wish, faults, plan_and_start
 
@@ -81,7 +82,7 @@ def care_tab(record: ClusterRecord, may: bool) -> None:
         with st.expander("HyperPod cluster", icon=":material/memory:"):
             _hyperpod(record, may)
     if "storage" in lacking:
-        st.caption(":material/database: Storage is mounted under Storage.")
+        page_link("storage", "Mount storage", ":material/database:", cluster=record.tag)
     st.markdown("#### Look at it anew")
     for look in _LOOKS:
         _look(look, record, may)

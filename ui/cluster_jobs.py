@@ -8,6 +8,8 @@ from contracts import endpoints
 from contracts.cluster import ClusterRecord
 from contracts.jobs import JobDetail, JobList, JobState, JobView
 from ui.links import parameter
+from ui.paging import page_buttons, page_token
+from ui.pod_table import pods_table
 from ui.problems import escaped, problems_shown
 from ui.session import gateway
 from ui.times import ago, at, lasting
@@ -43,10 +45,10 @@ def _live(tag: str) -> None:
             namespace=st.session_state.get("namespace") or None,
             state=st.session_state.get("state"),
             page_size=_PAGE,
-            page_token=st.session_state.get(listing),
+            page_token=page_token(listing),
         )
         _listed(found)
-        _pages(found, listing)
+        page_buttons("jobs", listing, found.next_page_token)
         chosen = _chosen(found)
         if chosen is not None:
             where, _, name = chosen.partition("/")
@@ -76,23 +78,6 @@ def _row(job: JobView) -> dict[str, object]:
         "Took": lasting(job.finished_at - job.started_at) if job.started_at and job.finished_at else "",
         "Images": ", ".join(job.images),
     }
-
-
-def _pages(found: JobList, listing: str) -> None:
-    def turn(token: str | None) -> None:
-        st.session_state[listing] = token
-
-    with st.container(horizontal=True):
-        if st.session_state.get(listing) is not None:
-            st.button("First page", key="jobs/first", icon=":material/first_page:", on_click=turn, args=(None,))
-        if found.next_page_token is not None:
-            st.button(
-                "Next page",
-                key="jobs/next",
-                icon=":material/navigate_next:",
-                on_click=turn,
-                args=(found.next_page_token,),
-            )
 
 
 def _chosen(found: JobList) -> str | None:
@@ -129,24 +114,6 @@ def _detail(found: JobDetail) -> None:
             st.caption(escaped(job.reason))
         wanted = "one" if job.completions is None else str(job.completions)
         st.caption(f"{wanted} to end well, up to {job.parallelism} at once. Read {at(found.read_at)}.")
-        if not found.pods:
-            st.caption("It has no pods.")
-            return
-        st.dataframe(
-            [
-                {
-                    "Pod": pod.name,
-                    "Phase": pod.phase,
-                    "Node": pod.node or "none yet",
-                    "Why": pod.message or pod.reason or "",
-                    "Restarts": pod.restarts,
-                    "Exit code": "" if pod.exit_code is None else str(pod.exit_code),
-                }
-                for pod in found.pods
-            ],
-            hide_index=True,
-            height="content" if len(found.pods) <= 12 else 460,
-            alt="Pods",
-        )
+        pods_table(found.pods)
         if found.more_pods:
             st.caption(f"and {found.more_pods} more pods")

@@ -34,6 +34,18 @@ class Fields:
         )
         return self._entered(name, entered.strip() if entered else None)
 
+    def area(self, name: str, label: str, placeholder: str = "", height: int = 110) -> Entered:
+        """Text of several lines, byte for byte."""
+        entered = st.text_area(label, **self._common(name), placeholder=placeholder, height=height)
+        return self._entered(name, entered if entered and entered.strip() else None)
+
+    def decimal(self, name: str, label: str, placeholder: str | None = None) -> Entered:
+        """A number that need not be whole."""
+        shown = self._default(name) if placeholder is None else placeholder
+        return self._entered(
+            name, st.number_input(label, value=None, step=0.5, placeholder=shown, **self._common(name))
+        )
+
     def number(self, name: str, label: str, placeholder: str | None = None) -> Entered:
         """A whole number."""
         shown = self._default(name) if placeholder is None else placeholder
@@ -88,13 +100,21 @@ class Fields:
         entered = st.toggle(label, value=default, **self._common(name))
         return self._entered(name, entered if entered != default else None)
 
+    def chooses(self, name: str) -> bool:
+        """Whether the contract names more than one text for the member."""
+        return len(self._literals(name)) > 1
+
+    def within(self, name: str, model: type[BaseModel]) -> Fields:
+        """Fields of the member ``name``, which is a ``model``."""
+        return Fields(model, f"{self.key}/{name}", self.faults, f"{self.pointer}/{name}", self.disabled)
+
     def _common(self, name: str) -> dict[str, Any]:
         said = (self.model.model_fields[name].description or "").replace("``", "`")
         return {"key": f"{self.key}/{name}", "help": said or None, "disabled": self.disabled}
 
     def _default(self, name: str) -> str:
         default = self.model.model_fields[name].get_default(call_default_factory=False)
-        return str(default) if isinstance(default, str | int) else "as it is best"
+        return str(default) if isinstance(default, str | int | float) else "as it is best"
 
     def _literals(self, name: str) -> list[str]:
         return _texts(self.model.model_fields[name].annotation)

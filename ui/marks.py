@@ -1,4 +1,4 @@
-"""Labels and taints of nodes as text: one on each line, written as kubectl writes them."""
+"""Labels, taints and other pairs as text: one on each line, written as kubectl writes them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,20 @@ from ui.fields import Entered, Fields
 def labels_field(fields: Fields, label: str = "Labels", value: Mapping[str, str] | None = None) -> Entered:
     """``labels`` of the model, where they are not ``value`` any more."""
     before = dict(value or {})
-    entered = dict(_label(line) for line in _lines(fields, "labels", label, labels_text(before), "team=research"))
+    entered = _pairs(fields, "labels", label, labels_text(before), "team=research")
     return {} if entered == before else {"labels": entered}
+
+
+def pairs_field(fields: Fields, name: str, label: str, example: str) -> Entered:
+    """A member that maps names to texts, where there are any."""
+    entered = _pairs(fields, name, label, "", example)
+    return {name: entered} if entered else {}
+
+
+def lines_field(fields: Fields, name: str, label: str, example: str) -> Entered:
+    """A member that is a list of texts, one on each line, where there are any."""
+    entered = _lines(fields, name, label, "", example)
+    return {name: entered} if entered else {}
 
 
 def taints_field(fields: Fields, label: str = "Taints", value: Iterable[Taint] = ()) -> Entered:
@@ -35,6 +47,10 @@ def labels_text(labels: Mapping[str, str]) -> str:
 def taints_text(taints: Iterable[Taint | NodeTaint]) -> str:
     """One taint a line."""
     return "\n".join(f"{each.key}{'=' if each.value else ''}{each.value}:{each.effect}" for each in taints)
+
+
+def _pairs(fields: Fields, name: str, label: str, value: str, example: str) -> dict[str, str]:
+    return dict(_label(line) for line in _lines(fields, name, label, value, example))
 
 
 def _label(line: str) -> tuple[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,16 +37,18 @@ class Wish:
     body: Mapping[str, Any] | None = None
     then: Callable[[Operation], None] = field(default=opened, compare=False)
     """What is done once it was started."""
+    hidden: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Members of the body that are sent and never kept, not even to know the plan again."""
 
     def planned(self) -> Plan | None:
         """The plan; None where it was refused, which :func:`faults` tells."""
-        return plan(self.endpoint, self.body, refused=self._refuse, **self.parameters)
+        return plan(self.endpoint, self._sent, refused=self._refuse, **self.parameters)
 
     def start(self, shown: Plan | None = None) -> None:
         """Start just what ``shown`` says; without a plan, what was entered. A refusal is kept for :func:`faults`."""
         plan_id = shown.plan if shown is not None else None
         forget(self.form)
-        operation = act(self.form, self.endpoint, self.body, refused=self._refuse, plan=plan_id, **self.parameters)
+        operation = act(self.form, self.endpoint, self._sent, refused=self._refuse, plan=plan_id, **self.parameters)
         if operation is None:
             return
         confirm.close(self.form)
@@ -74,7 +78,19 @@ class Wish:
 
     @property
     def _text(self) -> str:
-        return json.dumps([self.endpoint.name, self.body, dict(self.parameters)], sort_keys=True, default=str)
+        entered = [self.endpoint.name, self.body, dict(self.parameters), *self._traces()]
+        return json.dumps(entered, sort_keys=True, default=str)
+
+    @property
+    def _sent(self) -> Mapping[str, Any] | None:
+        return {**(self.body or {}), **self.hidden} if self.hidden else self.body
+
+    def _traces(self) -> list[str]:
+        """What tells hidden members from others of this session, and is of no use elsewhere."""
+        if not self.hidden:
+            return []
+        salt: bytes = st.session_state.setdefault("wish/salt", secrets.token_bytes(32))
+        return [hmac.new(salt, text.encode(), "sha256").hexdigest() for text in self.hidden.values()]
 
     def _refuse(self, problem: Problem) -> None:
         st.session_state[f"refused/{self.form}"] = problem

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 DEFAULT_ADDRESS = "localhost:7233"
 """Where Temporal is if no profile and no variable says, as for its own command line."""
 SHUTDOWN_PATIENCE = timedelta(seconds=10)
+TELLING = timedelta(seconds=0.2)
+"""Heartbeats of waits are sent at once, in effect: readers follow a model's answer by them. All others are rare."""
 
 
 async def connect(metrics_address: str | None = None) -> Client:
@@ -98,8 +100,8 @@ class WorkerFactory:
             max_concurrent_activities=slots,
             interceptors=self._interceptors,
             graceful_shutdown_timeout=SHUTDOWN_PATIENCE,
-            max_heartbeat_throttle_interval=timedelta(seconds=5),
-            default_heartbeat_throttle_interval=timedelta(seconds=5),
+            max_heartbeat_throttle_interval=TELLING,
+            default_heartbeat_throttle_interval=TELLING,
             disable_eager_activity_execution=True,
         )
 

@@ -187,7 +187,7 @@ async def workloads_stage(operation: Operation[Any], detected: Detected) -> Dete
         )
         run.detail(
             f"{operation.record.node_total} HyperPod nodes, {len(node_groups)} node groups, "
-            f"{len(operation.record.dependencies)} components, {len(workloads.storage)} S3 claims"
+            f"{len(operation.record.dependencies)} components, {len(workloads.storage)} claims on S3 and FSx"
         )
         return workloads
 

@@ -10,31 +10,80 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from contracts.activity import Act
+from contracts.autoscalers import (
+    LIST_AUTOSCALERS,
+    READ_AUTOSCALER,
+    AutoscalerDetail,
+    AutoscalerList,
+    ListAutoscalers,
+    ReadAutoscaler,
+)
 from contracts.catalogue import (
+    LIST_AUTOSCALERS_WORKFLOW,
+    LIST_CREDENTIALS_WORKFLOW,
+    LIST_DEPLOYMENTS_WORKFLOW,
+    LIST_ENDPOINTS_WORKFLOW,
     LIST_JOBS_WORKFLOW,
+    LIST_MODEL_POOLS_WORKFLOW,
+    LIST_MODELS_WORKFLOW,
     LIST_NODE_GROUPS_WORKFLOW,
     LIST_NODE_POOLS_WORKFLOW,
+    LIST_ROUTERS_WORKFLOW,
+    LIST_SERVICES_WORKFLOW,
     LIST_STORAGE_CONTENTS_WORKFLOW,
     LIST_STORAGE_WORKFLOW,
     LOOK_UP_OPTIONS_WORKFLOW,
     MAKE_PLAN_WORKFLOW,
+    READ_AUTOSCALER_WORKFLOW,
+    READ_DEPLOYMENT_WORKFLOW,
+    READ_ENDPOINT_WORKFLOW,
     READ_FEATURES_WORKFLOW,
     READ_INSTANCE_GROUPS_WORKFLOW,
     READ_JOB_WORKFLOW,
+    READ_MODEL_POOL_WORKFLOW,
     READ_NODES_WORKFLOW,
+    READ_ROUTER_WORKFLOW,
     READ_SOFTWARE_WORKFLOW,
     READ_STORAGE_DEFAULTS_WORKFLOW,
 )
+from contracts.credentials import LIST_CREDENTIALS, CredentialList, ListCredentials
+from contracts.deployments import (
+    LIST_DEPLOYMENTS,
+    READ_DEPLOYMENT,
+    DeploymentDetail,
+    DeploymentList,
+    ListDeployments,
+    ReadDeployment,
+)
 from contracts.features import READ_FEATURES, Features, ReadFeatures
 from contracts.hyperpod import HyperPodCluster
+from contracts.inference import LIST_SERVICES, ListServices, ServicesRead
 from contracts.instance_groups import READ_GROUPS, ReadGroups
 from contracts.jobs import LIST_JOBS, READ_JOB, JobDetail, JobsRead, ListJobs, ReadJob
+from contracts.managed_endpoints import (
+    LIST_ENDPOINTS,
+    READ_ENDPOINT,
+    EndpointDetail,
+    EndpointList,
+    ListEndpoints,
+    ReadEndpoint,
+)
+from contracts.model_pools import (
+    LIST_MODEL_POOLS,
+    READ_MODEL_POOL,
+    ListModelPools,
+    ModelPoolDetail,
+    ModelPoolList,
+    ReadModelPool,
+)
+from contracts.models import LIST_MODELS, ListModels, ModelsRead
 from contracts.node_groups import LIST_NODE_GROUPS, ListNodeGroups, NodeGroups
 from contracts.node_pools import LIST_NODE_POOLS, ListNodePools, NodePools
 from contracts.node_views import READ_NODES, NodesRead, ReadNodes
 from contracts.options import LOOK_UP_OPTIONS, LookUpOptions, Options
 from contracts.plans import MAKE_PLAN, MakePlan, PlanFindings
 from contracts.queues import task_queue
+from contracts.routers import LIST_ROUTERS, READ_ROUTER, ListRouters, ReadRouter, RouterDetail, RouterList
 from contracts.software import READ_SOFTWARE, ReadSoftware, SoftwareRead
 from contracts.storage import (
     LIST_STORAGE,
@@ -124,6 +173,48 @@ class ListNodePoolsWorkflow:
         return await answer(LIST_NODE_POOLS, question, question.scope.region)
 
 
+@workflow.defn(name=LIST_DEPLOYMENTS_WORKFLOW)
+class ListDeploymentsWorkflow:
+    @workflow.run
+    async def run(self, question: ListDeployments) -> DeploymentList:
+        return await answer(LIST_DEPLOYMENTS, question, question.scope.region)
+
+
+@workflow.defn(name=READ_DEPLOYMENT_WORKFLOW)
+class ReadDeploymentWorkflow:
+    @workflow.run
+    async def run(self, question: ReadDeployment) -> DeploymentDetail:
+        return await answer(READ_DEPLOYMENT, question, question.scope.region)
+
+
+@workflow.defn(name=LIST_MODEL_POOLS_WORKFLOW)
+class ListModelPoolsWorkflow:
+    @workflow.run
+    async def run(self, question: ListModelPools) -> ModelPoolList:
+        return await answer(LIST_MODEL_POOLS, question, question.scope.region)
+
+
+@workflow.defn(name=READ_MODEL_POOL_WORKFLOW)
+class ReadModelPoolWorkflow:
+    @workflow.run
+    async def run(self, question: ReadModelPool) -> ModelPoolDetail:
+        return await answer(READ_MODEL_POOL, question, question.scope.region)
+
+
+@workflow.defn(name=LIST_ROUTERS_WORKFLOW)
+class ListRoutersWorkflow:
+    @workflow.run
+    async def run(self, question: ListRouters) -> RouterList:
+        return await answer(LIST_ROUTERS, question, question.scope.region)
+
+
+@workflow.defn(name=READ_ROUTER_WORKFLOW)
+class ReadRouterWorkflow:
+    @workflow.run
+    async def run(self, question: ReadRouter) -> RouterDetail:
+        return await answer(READ_ROUTER, question, question.scope.region)
+
+
 @workflow.defn(name=LIST_JOBS_WORKFLOW)
 class ListJobsWorkflow:
     @workflow.run
@@ -136,6 +227,55 @@ class ReadJobWorkflow:
     @workflow.run
     async def run(self, question: ReadJob) -> JobDetail:
         return await answer(READ_JOB, question, question.region)
+
+
+@workflow.defn(name=LIST_SERVICES_WORKFLOW)
+class ListServicesWorkflow:
+    @workflow.run
+    async def run(self, question: ListServices) -> ServicesRead:
+        return await answer(LIST_SERVICES, question, question.region)
+
+
+@workflow.defn(name=LIST_CREDENTIALS_WORKFLOW)
+class ListCredentialsWorkflow:
+    @workflow.run
+    async def run(self, question: ListCredentials) -> CredentialList:
+        return await answer(LIST_CREDENTIALS, question, question.scope.region)
+
+
+@workflow.defn(name=LIST_MODELS_WORKFLOW)
+class ListModelsWorkflow:
+    @workflow.run
+    async def run(self, question: ListModels) -> ModelsRead:
+        return await answer(LIST_MODELS, question, question.scope.region)
+
+
+@workflow.defn(name=LIST_ENDPOINTS_WORKFLOW)
+class ListEndpointsWorkflow:
+    @workflow.run
+    async def run(self, question: ListEndpoints) -> EndpointList:
+        return await answer(LIST_ENDPOINTS, question, question.region)
+
+
+@workflow.defn(name=READ_ENDPOINT_WORKFLOW)
+class ReadEndpointWorkflow:
+    @workflow.run
+    async def run(self, question: ReadEndpoint) -> EndpointDetail:
+        return await answer(READ_ENDPOINT, question, question.region)
+
+
+@workflow.defn(name=LIST_AUTOSCALERS_WORKFLOW)
+class ListAutoscalersWorkflow:
+    @workflow.run
+    async def run(self, question: ListAutoscalers) -> AutoscalerList:
+        return await answer(LIST_AUTOSCALERS, question, question.region)
+
+
+@workflow.defn(name=READ_AUTOSCALER_WORKFLOW)
+class ReadAutoscalerWorkflow:
+    @workflow.run
+    async def run(self, question: ReadAutoscaler) -> AutoscalerDetail:
+        return await answer(READ_AUTOSCALER, question, question.region)
 
 
 @workflow.defn(name=LIST_STORAGE_WORKFLOW)

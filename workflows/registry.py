@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from workflows.autoscalers import CreateAutoscaler, DeleteAutoscaler
 from workflows.cluster import ClusterEntity
 from workflows.create_cluster import CreateCluster
+from workflows.credentials import DeleteCredentialOperation, StoreCredentialOperation
+from workflows.deployments import CreateDeployment, DeleteDeployment, ScaleDeployment, UpdateDeployment
 from workflows.features import UpdateFeatures
+from workflows.fsx_storage import CreateFsxStorage
 from workflows.imports import ImportCluster, RedetectCluster
+from workflows.inference import CallModelWorkflow
 from workflows.instance_groups import (
     AddInstanceGroup,
     DeleteInstanceGroup,
@@ -13,20 +18,36 @@ from workflows.instance_groups import (
     UpdateInstanceGroup,
 )
 from workflows.lookups import (
+    ListAutoscalersWorkflow,
+    ListCredentialsWorkflow,
+    ListDeploymentsWorkflow,
+    ListEndpointsWorkflow,
     ListJobsWorkflow,
+    ListModelPoolsWorkflow,
+    ListModelsWorkflow,
     ListNodeGroupsWorkflow,
     ListNodePoolsWorkflow,
+    ListRoutersWorkflow,
+    ListServicesWorkflow,
     ListStorageContentsWorkflow,
     ListStorageWorkflow,
     LookUpOptionsWorkflow,
     MakePlanWorkflow,
+    ReadAutoscalerWorkflow,
+    ReadDeploymentWorkflow,
+    ReadEndpointWorkflow,
     ReadFeaturesWorkflow,
     ReadInstanceGroupsWorkflow,
     ReadJobWorkflow,
+    ReadModelPoolWorkflow,
     ReadNodesWorkflow,
+    ReadRouterWorkflow,
     ReadSoftwareWorkflow,
     ReadStorageDefaultsWorkflow,
 )
+from workflows.managed_endpoints import CreateEndpoint, DeleteEndpoint, UpdateEndpoint
+from workflows.model_pools import AssignModelPool, CreateModelPool, DeleteModelPool, ScaleModelPool
+from workflows.models import DownloadModel
 from workflows.node_groups import (
     CreateNodeGroup,
     DeleteNodeGroup,
@@ -34,15 +55,17 @@ from workflows.node_groups import (
 )
 from workflows.node_pools import CreateNodePool, DeleteNodePool
 from workflows.nodes import DeleteNodes, RebootNodes, ReplaceNodes
+from workflows.pool_keeper import ModelPoolKeeper
+from workflows.routers import CreateRouter, DeleteRouter
 from workflows.software import UpdateSoftwareOfGroups
 from workflows.stages import (
     CreateControlPlane,
     CreateHyperPod,
-    CreateStorage,
     InstallDependencies,
     VerifyAccess,
     VerifyCluster,
 )
+from workflows.storage import CreateStorage, DeleteStorage
 from workflows.teardown import DeleteCluster
 
 OPERATIONS: tuple[type, ...] = (
@@ -56,6 +79,8 @@ OPERATIONS: tuple[type, ...] = (
     InstallDependencies,
     CreateHyperPod,
     CreateStorage,
+    CreateFsxStorage,
+    DeleteStorage,
     VerifyCluster,
     DeleteCluster,
     ImportCluster,
@@ -65,13 +90,31 @@ OPERATIONS: tuple[type, ...] = (
     DeleteNodeGroup,
     CreateNodePool,
     DeleteNodePool,
+    CreateEndpoint,
+    UpdateEndpoint,
+    DeleteEndpoint,
+    CreateAutoscaler,
+    DeleteAutoscaler,
     UpdateFeatures,
     RebootNodes,
     ReplaceNodes,
     DeleteNodes,
     UpdateSoftwareOfGroups,
+    StoreCredentialOperation,
+    DeleteCredentialOperation,
+    DownloadModel,
+    CreateDeployment,
+    UpdateDeployment,
+    ScaleDeployment,
+    DeleteDeployment,
+    CreateModelPool,
+    ScaleModelPool,
+    AssignModelPool,
+    DeleteModelPool,
+    CreateRouter,
+    DeleteRouter,
 )
-ENTITIES: tuple[type, ...] = (ClusterEntity,)
+ENTITIES: tuple[type, ...] = (ClusterEntity, ModelPoolKeeper)
 LOOKUPS: tuple[type, ...] = (
     ReadInstanceGroupsWorkflow,
     LookUpOptionsWorkflow,
@@ -81,10 +124,24 @@ LOOKUPS: tuple[type, ...] = (
     ReadSoftwareWorkflow,
     ListNodeGroupsWorkflow,
     ListNodePoolsWorkflow,
+    ListServicesWorkflow,
+    ListEndpointsWorkflow,
+    ReadEndpointWorkflow,
+    ListAutoscalersWorkflow,
+    ReadAutoscalerWorkflow,
     ListStorageWorkflow,
     ReadStorageDefaultsWorkflow,
     ListStorageContentsWorkflow,
     ListJobsWorkflow,
     ReadJobWorkflow,
+    ListCredentialsWorkflow,
+    ListModelsWorkflow,
+    CallModelWorkflow,
+    ListDeploymentsWorkflow,
+    ReadDeploymentWorkflow,
+    ListModelPoolsWorkflow,
+    ReadModelPoolWorkflow,
+    ListRoutersWorkflow,
+    ReadRouterWorkflow,
 )
 WORKFLOWS: tuple[type, ...] = (*OPERATIONS, *ENTITIES, *LOOKUPS)

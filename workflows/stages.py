@@ -10,7 +10,6 @@ from contracts.capacity import InstanceGroupSpec
 from contracts.catalogue import (
     CREATE_CONTROL_PLANE,
     CREATE_HYPERPOD,
-    CREATE_STORAGE,
     INSTALL_DEPENDENCIES,
     VERIFY_ACCESS,
     VERIFY_CLUSTER,
@@ -23,7 +22,6 @@ from contracts.catalogue import (
 from contracts.network import NetworkSpec
 from contracts.operation import Outcome, Start
 from contracts.problem import ProblemCode, problem
-from contracts.storage import StorageSpec
 from workflows.capacity import CAPACITY, capacity_stage
 from workflows.dependencies import DEPENDENCIES, dependencies_stage
 from workflows.eks import CONTROL_PLANE, control_plane_stage
@@ -32,7 +30,6 @@ from workflows.engine.failures import Aborted
 from workflows.hyperpod import HYPERPOD, hyperpod_stage
 from workflows.identity import ACCESS, IDENTITY, access_stage, execution_stage, identity_stage
 from workflows.network import EGRESS, NETWORK, egress_stage, network_stage
-from workflows.storage import STORAGE, storage_stage
 from workflows.verification import VERIFICATION, summary, verification_stage
 
 T = TypeVar("T")
@@ -162,29 +159,6 @@ class CreateHyperPod(Operation[HyperPodClusterSpec]):
 
     def _choose(self, groups: list[InstanceGroupSpec]) -> None:
         self.spec = self.spec.model_copy(update={"instance_groups": groups})
-
-
-@workflow.defn(name=CREATE_STORAGE.name)
-class CreateStorage(Operation[StorageSpec]):
-    kind = CREATE_STORAGE
-    stages = (STORAGE,)
-
-    @workflow.init
-    def __init__(self, start: Start[StorageSpec]) -> None:
-        super().__init__(start)
-
-    @workflow.run
-    async def run(self, start: Start[StorageSpec]) -> Outcome:
-        return await self.carry_out()
-
-    def leases(self) -> tuple[str, ...]:
-        return (f"storage/{self.spec.namespace}/{self.spec.claim}",)
-
-    async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        identity = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
-        claim = await storage_stage(self, lambda: self.spec, control_plane, identity)
-        return claim.model_dump(mode="json")
 
 
 @workflow.defn(name=VERIFY_CLUSTER.name)

@@ -48,7 +48,7 @@ from workflows.engine import Operation, Skipped, StagePlan, StageRun
 from workflows.engine.failures import refusal
 from workflows.plans import check, checks
 
-INPUTS = ("keep", "delete_bucket", "delete_dedicated_subnets")
+INPUTS = ("keep", "delete_bucket", "delete_file_systems", "delete_dedicated_subnets")
 ROUNDS = 5
 """So often is a part looked at again: something may appear in it while it goes, e.g. a network interface that a node
 leaves behind."""
@@ -59,6 +59,7 @@ NODE_POOLS = StagePlan("node_pools", "Karpenter's node pools", skippable=True)
 HYPERPOD = StagePlan("hyperpod", "HyperPod cluster")
 NODE_GROUPS = StagePlan("node_groups", "EKS node groups")
 CONTROL_PLANE = StagePlan("control_plane", "EKS cluster")
+FILE_SYSTEMS = StagePlan("file_systems", "FSx file systems", inputs=("keep", "delete_file_systems"))
 IDENTITY = StagePlan("identity", "Roles and what features have left", inputs=("keep",))
 NETWORK = StagePlan("network", "Network", inputs=INPUTS)
 BUCKET = StagePlan("bucket", "Bucket", inputs=("delete_bucket",))
@@ -70,6 +71,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
     HYPERPOD.name: (Part.HYPERPOD,),
     NODE_GROUPS.name: (Part.NODE_GROUPS,),
     CONTROL_PLANE.name: (Part.CONTROL_PLANE,),
+    FILE_SYSTEMS.name: (Part.FILE_SYSTEMS,),
     IDENTITY.name: (Part.FEATURES, Part.IDENTITY),
     NETWORK.name: (
         Part.EGRESS,
@@ -108,6 +110,7 @@ class DeleteCluster(Operation[DeleteClusterSpec]):
         HYPERPOD,
         NODE_GROUPS,
         CONTROL_PLANE,
+        FILE_SYSTEMS,
         IDENTITY,
         NETWORK,
         BUCKET,
@@ -154,7 +157,7 @@ class DeleteCluster(Operation[DeleteClusterSpec]):
                 await self._part_stage(plan)
             except Skipped:
                 workflow.logger.info("%s: what is left of it shows at the end", plan.name)
-        for plan in (HYPERPOD, NODE_GROUPS, CONTROL_PLANE, IDENTITY, NETWORK, BUCKET):
+        for plan in (HYPERPOD, NODE_GROUPS, CONTROL_PLANE, FILE_SYSTEMS, IDENTITY, NETWORK, BUCKET):
             await self._part_stage(plan)
         report = await self._sweep_stage()
         if self.spec.level is Level.NETWORK:
@@ -182,7 +185,8 @@ class DeleteCluster(Operation[DeleteClusterSpec]):
             parts = [part for part in PARTS[plan.name] if part.goes(self.spec)]
             run.observed = True
             if not parts:
-                run.detail(f"stays at level {self.spec.level.value}" if plan is not BUCKET else "stays")
+                data = plan in (BUCKET, FILE_SYSTEMS)
+                run.detail("stays, where there is one" if data else f"stays at level {self.spec.level.value}")
                 return
             if parts[0] in KUBERNETES_PARTS and not await self._reachable(run):
                 run.detail("no Kubernetes API answers: nothing can have been made through it")

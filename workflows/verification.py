@@ -62,9 +62,7 @@ def summary(operation: Operation[Any]) -> dict[str, Any]:
             }
             for node in record.nodes
         ],
-        "storage": [
-            f"{each.namespace}/{each.claim} on s3://{each.bucket}/{each.prefix or ''}" for each in record.storage
-        ],
+        "storage": [f"{each.namespace}/{each.claim} on {each.source}" for each in record.storage],
     }
 
 

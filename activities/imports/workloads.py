@@ -8,7 +8,7 @@ from kubernetes import client
 from temporalio import activity
 
 from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
-from activities.storage.volumes import s3_claims
+from activities.storage.volumes import storage_claims
 from contracts.dependencies import ComponentState, ComponentStatus
 from contracts.imports import DETECT_WORKLOADS, DetectedWorkloads, DetectWorkloads, Gap
 
@@ -23,10 +23,10 @@ class ImportWorkloadActivities:
 
     @activity.defn(name=DETECT_WORKLOADS.name)
     def detect_workloads(self, request: DetectWorkloads) -> DetectedWorkloads:
-        """The cluster's S3 claims and HyperPod's own components. Changes nothing."""
+        """The cluster's claims on S3 and FSx, and HyperPod's own components. Changes nothing."""
         with self._kubernetes.connect(request.scope.region, request.eks_cluster) as api:
             version: Any = client.VersionApi(api).get_code(_request_timeout=REQUEST_TIMEOUT)
-            claims = s3_claims(client.CoreV1Api(api), request.scope.cluster)
+            claims = storage_claims(client.CoreV1Api(api), request.scope.cluster)
             sets: Any = client.AppsV1Api(api).list_daemon_set_for_all_namespaces(_request_timeout=REQUEST_TIMEOUT)
         agent = next((each for each in sets.items if HEALTH_AGENT in each.metadata.name), None)
         gaps = []
@@ -35,7 +35,7 @@ class ImportWorkloadActivities:
             gaps.append(Gap(what="component", detail=detail, remedy="install-dependencies installs them."))
         return DetectedWorkloads(
             kubernetes_version=version.git_version,
-            storage=[each for each in claims if each.bucket],
+            storage=[each for each in claims if each.bucket or each.file_system],
             dependencies=[_release(agent)] if agent is not None else [],
             gaps=gaps,
         )

@@ -72,23 +72,10 @@ def list_all(api: client.ApiClient, kind: Kind, selector: str | None = None) -> 
 
 def apply(api: client.ApiClient, kind: Kind, cluster: str, name: str, spec: Object) -> Object:
     """Server-side apply with our field manager, labels and annotation. Returns the object as it is then."""
-    body = {
-        "apiVersion": f"{kind.group}/{kind.version}",
-        "kind": kind.kind,
-        "metadata": {
-            "name": name,
-            "labels": {
-                LABEL_CLUSTER: ClusterNames(cluster).label,
-                "app.kubernetes.io/managed-by": FIELD_MANAGER,
-            },
-            "annotations": {ANNOTATION_OPERATION: operation_id()},
-        },
-        "spec": spec,
-    }
     client.CustomObjectsApi(api).patch_cluster_custom_object(
         **kind.place,
         name=name,
-        body=body,
+        body=manifest(f"{kind.group}/{kind.version}", kind.kind, cluster, name, spec),
         field_manager=FIELD_MANAGER,
         field_validation="Strict",
         _content_type="application/apply-patch+yaml",
@@ -100,6 +87,23 @@ def apply(api: client.ApiClient, kind: Kind, cluster: str, name: str, spec: Obje
         remedy = "Look who deletes it, then retry."
         fail(ProblemCode.CONFLICT, f"{kind.kind} {name} was deleted right after it was applied", remedy)
     return applied
+
+
+def manifest(version: str, kind: str, cluster: str, name: str, spec: Object) -> Object:
+    """A custom resource with our labels and annotation. ``version`` with its group."""
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "labels": {
+                LABEL_CLUSTER: ClusterNames(cluster).label,
+                "app.kubernetes.io/managed-by": FIELD_MANAGER,
+            },
+            "annotations": {ANNOTATION_OPERATION: operation_id()},
+        },
+        "spec": spec,
+    }
 
 
 def delete(api: client.ApiClient, kind: Kind, found: Object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from activities.eks import describe as describe_eks
 from activities.errors import classify
 from activities.hyperpod.cluster import describe as describe_hyperpod
+from activities.plans.storage import Findings, look_at_bucket
 from activities.plans.world import Planner, World
 from activities.preflight.checks import cluster_errors
 from activities.preflight.groups import group_errors
@@ -14,7 +15,6 @@ from contracts.catalogue import (
     CREATE_CLUSTER,
     CREATE_CONTROL_PLANE,
     CREATE_HYPERPOD,
-    CREATE_STORAGE,
     INSTALL_DEPENDENCIES,
     VERIFY_ACCESS,
     VERIFY_CLUSTER,
@@ -42,7 +42,6 @@ def planners(world: World) -> dict[str, Planner]:
         CREATE_CONTROL_PLANE.name: creation.control_plane,
         INSTALL_DEPENDENCIES.name: creation.dependencies,
         CREATE_HYPERPOD.name: creation.hyperpod,
-        CREATE_STORAGE.name: creation.storage,
         VERIFY_ACCESS.name: creation.nothing,
         VERIFY_CLUSTER.name: creation.nothing,
     }
@@ -57,6 +56,10 @@ class CreationPlans:
         region, names = request.record.region, ClusterNames(spec.tag)
         exists = self._exists(region, names)
         blockers = cluster_errors(self._world.aws, self._world.lookup, region, spec)
+        storage = Findings(at="/storage")
+        if spec.storage.bucket is not None:
+            look_at_bucket(self._world.aws, region, spec.storage, storage)
+        blockers += storage.blockers
         return PlanDraft(
             changes=[
                 *_network(names, spec.network, exists["eks"]),
@@ -69,7 +72,7 @@ class CreationPlans:
             ],
             capacity=self._capacity(region, [] if exists["hyperpod"] else spec.instance_groups, blockers),
             hourly={} if exists["eks"] else {"eks-cluster": 1, "nat-gateway": 2},
-            warnings=[*([] if spec.instance_groups else [ASKS]), *_resumes(exists)],
+            warnings=[*([] if spec.instance_groups else [ASKS]), *_resumes(exists), *storage.warnings],
             blockers=blockers,
             facts=dict(exists),
         )
@@ -121,11 +124,6 @@ class CreationPlans:
             blockers=blockers,
             facts=dict(exists),
         )
-
-    def storage(self, request: MakePlan) -> PlanDraft:
-        spec = StorageSpec.model_validate(request.spec)
-        changes = _storage(ClusterNames(request.record.tag), spec)
-        return PlanDraft(changes=changes, blockers=_needs_control_plane(request))
 
     def nothing(self, request: MakePlan) -> PlanDraft:
         """What only looks changes nothing."""
@@ -208,9 +206,9 @@ def _groups(groups: list[InstanceGroupSpec]) -> list[PlannedChange]:
 
 
 def _storage(names: ClusterNames, spec: StorageSpec) -> list[PlannedChange]:
-    bucket = spec.bucket or "the cluster's bucket"
+    bucket, volume = spec.bucket or "the cluster's bucket", names.persistent_volume(spec.claim, spec.namespace)
     return [
-        PlannedChange(action=Action.CREATE, kind="PersistentVolume", name=names.persistent_volume(spec.claim)),
+        PlannedChange(action=Action.CREATE, kind="PersistentVolume", name=volume),
         PlannedChange(
             action=Action.CREATE, kind="PersistentVolumeClaim", name=f"{spec.namespace}/{spec.claim}", detail=bucket
         ),

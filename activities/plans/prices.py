@@ -17,6 +17,7 @@ import yaml
 
 from activities.aws import AwsClients, pages
 from activities.errors import classify
+from contracts.fsx_storage import PERSISTENT_PRICE
 from contracts.problem import ProblemCode
 
 HOURS_PER_MONTH = 730
@@ -57,7 +58,8 @@ class Prices:
 
     def price(self, region: str, item: str) -> Price:
         """The price of ``item``: an instance type (with ``ml.`` in HyperPod clusters), ``eks-cluster``,
-        ``nat-gateway``, ``load-balancer``, ``gp3-gib`` or ``hyperpod-volume-gib``."""
+        ``nat-gateway``, ``load-balancer``, ``gp3-gib``, ``hyperpod-volume-gib``, or a GiB of FSx for Lustre, e.g.
+        ``fsx-lustre-persistent-2-125-gib``."""
         if (given := self._given(region, item)) is not None:
             return given
         key = (region, item)
@@ -79,6 +81,9 @@ class Prices:
         return None if amount is None else Price(float(amount), self._file.name)
 
     def _look_up(self, region: str, item: str) -> Price:
+        if item.startswith("fsx-lustre-") and not item.startswith(PERSISTENT_PRICE):
+            # The list tells scratch file systems from persistent ones by nothing that is documented.
+            return UNKNOWN
         service, conditions, per_month = _question(region, item)
         if item == "hyperpod-volume-gib":
             return self._volume(region)
@@ -128,6 +133,14 @@ def _question(region: str, item: str) -> tuple[str, dict[str, str], bool]:
             return "AmazonEC2", {"regionCode": region, "productFamily": "Storage", "volumeApiName": "gp3"}, True
         case "hyperpod-volume-gib":
             return "AmazonSageMaker", {"regionCode": region}, True
+    if item.startswith(PERSISTENT_PRICE):
+        conditions = {
+            "regionCode": region,
+            "fileSystemType": "Lustre",
+            "storageType": "SSD",
+            "throughputCapacity": item.removeprefix(PERSISTENT_PRICE).removesuffix("-gib"),
+        }
+        return "AmazonFSx", conditions, True
     if item.startswith("ml."):
         conditions = {"regionCode": region, "component": "Cluster", "instanceType": f"{item}-Cluster"}
         return "AmazonSageMaker", conditions, False

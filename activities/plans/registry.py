@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from activities.plans import (
+    autoscalers,
     creation,
+    credentials,
+    deployments,
     features,
+    fsx_storage,
     imports,
     instance_groups,
+    managed_endpoints,
+    model_pools,
+    models,
     node_groups,
     node_pools,
     nodes,
+    routers,
     software,
+    storage,
     teardown,
 )
 from activities.plans.world import Planner, World
@@ -22,10 +31,19 @@ def planners(world: World) -> dict[str, Planner]:
         **nodes.planners(world),
         **software.planners(world),
         **creation.planners(world),
+        **credentials.planners(world),
+        **deployments.planners(world),
         **features.planners(world),
+        **fsx_storage.planners(world),
         **imports.planners(world),
         **instance_groups.planners(world),
+        **model_pools.planners(world),
+        **models.planners(world),
+        **routers.planners(world),
         **node_groups.planners(world),
         **node_pools.planners(world),
+        **managed_endpoints.planners(world),
+        **autoscalers.planners(world),
+        **storage.planners(world),
         **teardown.planners(world),
     }

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from activities.aws import AwsClients
+from activities.fsx_storage.file_systems import as_file_system, owned_file_systems
 from activities.plans.parts import group_capacity
 from activities.plans.world import Planner, World
 from activities.teardown.clusters import EKS_CLUSTER, NODE_GROUP
@@ -13,6 +14,7 @@ from activities.teardown.egress import NAT
 from activities.teardown.lookup import find_clusters
 from activities.teardown.survey import Surveyor
 from contracts.catalogue import DELETE_CLUSTER
+from contracts.fsx_storage import price_item
 from contracts.network import Scope
 from contracts.plans import Action, CapacityChange, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
@@ -40,7 +42,7 @@ def _delete(aws: AwsClients, surveyor: Surveyor, request: MakePlan) -> PlanDraft
     return PlanDraft(
         changes=[*deleted, *kept],
         capacity=[*_hyperpod_nodes(aws, asked, found), *_node_groups(aws, asked, found)],
-        hourly=_hourly(found.resources),
+        hourly=_hourly(aws, asked, found.resources),
         warnings=found.warnings,
         blockers=[_blocker(each) for each in found.leftovers],
         facts=_facts(found.resources),
@@ -60,13 +62,26 @@ def _facts(resources: list[Resource]) -> dict[str, Any]:
     """Which clusters and data go: what somebody who agreed must be asked about again."""
     return {
         part.value: sorted(each.id for each in resources if each.part is part)
-        for part in (Part.WORKLOADS, Part.HYPERPOD, Part.NODE_GROUPS, Part.CONTROL_PLANE, Part.VPC, Part.BUCKET)
+        for part in (
+            Part.WORKLOADS,
+            Part.HYPERPOD,
+            Part.NODE_GROUPS,
+            Part.CONTROL_PLANE,
+            Part.FILE_SYSTEMS,
+            Part.VPC,
+            Part.BUCKET,
+        )
     }
 
 
-def _hourly(resources: list[Resource]) -> dict[str, int]:
+def _hourly(aws: AwsClients, asked: Teardown, resources: list[Resource]) -> dict[str, int]:
     """What else is not paid for any more."""
     gone = Counter(PAID[each.kind] for each in resources if each.kind in PAID)
+    going = {each.id for each in resources if each.part is Part.FILE_SYSTEMS}
+    for described in owned_file_systems(aws, asked.scope.region, asked.scope.cluster) if going else ():
+        if described["FileSystemId"] in going:
+            each = as_file_system(described, asked.scope.cluster, changed=False)
+            gone[price_item(each.deployment_type, each.throughput)] += each.capacity_gib
     return {name: -count for name, count in gone.items()}
 
 

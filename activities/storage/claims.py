@@ -1,32 +1,41 @@
-"""Making a claim on an S3 bucket, and waiting until it is Bound."""
+"""Making a claim on an S3 bucket, waiting until a claim is Bound, and deleting claims with their volumes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kubernetes import client
+from kubernetes.client.exceptions import ApiException
 from temporalio import activity
 
-from activities.context import operation_id
 from activities.errors import fail
 from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients, read_or_none
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
-from activities.storage.volumes import DRIVER, claim_of, mount_option, phase_of
-from contracts.names import ANNOTATION_OPERATION, FIELD_MANAGER, LABEL_CLUSTER, ClusterNames
+from activities.storage.pairs import Pair, ensure_pair
+from activities.storage.volumes import claim_of, file_system_of, phase_of, pods_by_claim, type_of
+from contracts.names import ClusterNames
 from contracts.problem import ProblemCode
-from contracts.storage import ENSURE_CLAIM, WAIT_FOR_CLAIM, Claim, EnsureClaim, WaitForClaim
+from contracts.storage import (
+    DELETE_CLAIM,
+    DELETE_VOLUME,
+    ENSURE_CLAIM,
+    WAIT_FOR_CLAIM,
+    WAIT_FOR_CLAIM_GONE,
+    Claim,
+    ClaimGone,
+    ClaimRef,
+    DeletedClaim,
+    DeletedVolume,
+    DeleteVolume,
+    EnsureClaim,
+    StorageType,
+    WaitForClaim,
+)
 
 CAPACITY = "1200Gi"
 """S3 has no size; Kubernetes wants one."""
-APPLY: dict[str, Any] = {
-    "field_manager": FIELD_MANAGER,
-    "field_validation": "Strict",
-    "_content_type": "application/apply-patch+yaml",
-    "_request_timeout": REQUEST_TIMEOUT,
-}
-
-Manifest = dict[str, Any]
+SHOWN = 5
 
 
 class StorageActivities:
@@ -40,47 +49,19 @@ class StorageActivities:
         Raises NOT_FOUND for a namespace that does not exist, CONFLICT where a volume or claim of the name differs in
         what cannot be changed, BUSY (retried) while one is being deleted.
         """
-        scope, spec = request.scope, request.spec
-        volume, claim = volume_manifest(request), claim_manifest(request)
+        scope, spec, pair = request.scope, request.spec, s3_pair(request)
         with self._kubernetes.connect(scope.region, request.eks_cluster) as api:
-            core = client.CoreV1Api(api)
-            self._check_namespace(core, spec.namespace)
-            name = volume["metadata"]["name"]
-            there = read_or_none(core.read_persistent_volume, name)
-            _compare("PersistentVolume", name, _volume_facts(there), _wanted_volume(volume), there)
-            bound = read_or_none(core.read_namespaced_persistent_volume_claim, spec.claim, spec.namespace)
-            _compare("PersistentVolumeClaim", spec.claim, _claim_facts(bound), {"volume": name}, bound)
-            if there is None:
-                core.patch_persistent_volume(name, volume, **APPLY)
-            if bound is None:
-                bound = core.patch_namespaced_persistent_volume_claim(spec.claim, spec.namespace, claim, **APPLY)
-                changed = True
-            else:
-                changed = there is None
+            phase, changed = ensure_pair(client.CoreV1Api(api), pair, f"{request.pointer}/claim")
         return Claim(
             claim=spec.claim,
             namespace=spec.namespace,
-            volume=name,
+            volume=pair.volume,
             bucket=request.bucket,
             prefix=spec.prefix,
             read_only=spec.read_only,
-            phase=phase_of(bound),
+            phase=phase,
             changed=changed,
         )
-
-    def _check_namespace(self, core: client.CoreV1Api, name: str) -> None:
-        """Kubernetes makes ``default`` by itself; others are their owners' to make."""
-        found = read_or_none(core.read_namespace, name)
-        if found is None:
-            fail(
-                ProblemCode.NOT_FOUND,
-                f"There is no namespace {name} in the cluster",
-                f"Make it (kubectl create namespace {name}), or choose another one.",
-                field="/storage/namespace",
-            )
-        if found.metadata.deletion_timestamp:
-            remedy = "The platform tries again."
-            fail(ProblemCode.BUSY, f"Namespace {name} is being deleted", remedy, retry=True, delay=self._poll)
 
     @activity.defn(name=WAIT_FOR_CLAIM.name)
     async def wait_for_claim(self, request: WaitForClaim) -> Claim:
@@ -94,7 +75,8 @@ class StorageActivities:
                 if found is None:
                     remedy = "Retry the stage that makes it."
                     fail(ProblemCode.NOT_FOUND, f"There is no claim {request.namespace}/{request.claim}", remedy)
-                phase, detail = phase_of(found), f"{request.namespace}/{request.claim} {phase_of(found)}"
+                phase = phase_of(found)
+                detail = f"{request.namespace}/{request.claim} {phase}"
                 if phase == "Lost":
                     fail(ProblemCode.NOT_READY, f"{detail}: its volume is gone", "Delete the claim, then retry.")
                 if phase != "Bound":
@@ -105,113 +87,115 @@ class StorageActivities:
         limit = WAIT_FOR_CLAIM.limit
         return await wait_until(look, what="a Bound claim", limit=limit, poll_seconds=self._poll)
 
+    @activity.defn(name=DELETE_CLAIM.name)
+    def delete_claim(self, request: ClaimRef) -> DeletedClaim:
+        """Begin the claim's deletion; its volume is made to be retained first. Absent is done.
 
-def volume_manifest(request: EnsureClaim) -> Manifest:
-    """Bound to one claim from both sides, so that no other can take it."""
+        Raises CONFLICT where pods use it: Kubernetes would keep it until they end, and take no new ones.
+        """
+        with self._kubernetes.connect(request.scope.region, request.eks_cluster) as api:
+            core = client.CoreV1Api(api)
+            found = read_or_none(core.read_namespaced_persistent_volume_claim, request.claim, request.namespace)
+            wanted = ClusterNames(request.scope.cluster).persistent_volume(request.claim, request.namespace)
+            name = found.spec.volume_name or wanted if found is not None else wanted
+            volume = read_or_none(core.read_persistent_volume, name)
+            if volume is not None and not _is_for(volume, request):
+                volume = None
+            if found is None:
+                return _deleted(request, volume, changed=False)
+            if users := pods_by_claim(core).get((request.namespace, request.claim)):
+                more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
+                fail(
+                    ProblemCode.CONFLICT,
+                    f"Pods use claim {request.namespace}/{request.claim}: {', '.join(users[:SHOWN])}{more}",
+                    "Delete who runs them, then retry.",
+                    field="/claim",
+                    retryable=True,
+                )
+            if volume is not None and volume.spec.persistent_volume_reclaim_policy != "Retain":
+                keep = {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}
+                core.patch_persistent_volume(name, keep, _request_timeout=REQUEST_TIMEOUT)
+            if not found.metadata.deletion_timestamp:
+                _delete(core.delete_namespaced_persistent_volume_claim, found, request.claim, request.namespace)
+            return _deleted(request, volume, changed=True)
+
+    @activity.defn(name=WAIT_FOR_CLAIM_GONE.name)
+    async def wait_for_claim_gone(self, request: ClaimRef) -> ClaimGone:
+        """Until there is no such claim. The live line names pods that hold it."""
+
+        def look(memory: Memory) -> Seen[ClaimGone]:
+            name = f"{request.namespace}/{request.claim}"
+            with self._kubernetes.connect(request.scope.region, request.eks_cluster) as api:
+                core = client.CoreV1Api(api)
+                if read_or_none(core.read_namespaced_persistent_volume_claim, request.claim, request.namespace) is None:
+                    return Seen(f"{name} is gone", ClaimGone(claim=request.claim, namespace=request.namespace))
+                users = pods_by_claim(core).get((request.namespace, request.claim), [])
+            held = f", held by {', '.join(users[:SHOWN])}" if users else ""
+            return Seen(f"{name} is going{held}")
+
+        limit = WAIT_FOR_CLAIM_GONE.limit
+        return await wait_until(look, what="the end of the claim", limit=limit, poll_seconds=self._poll)
+
+    @activity.defn(name=DELETE_VOLUME.name)
+    def delete_volume(self, request: DeleteVolume) -> DeletedVolume:
+        """Delete the PersistentVolume that the claim had. What it was on stays: its driver deletes what it has made
+        itself, and nothing of a volume that is retained."""
+        with self._kubernetes.connect(request.scope.region, request.eks_cluster) as api:
+            core = client.CoreV1Api(api)
+            found = read_or_none(core.read_persistent_volume, request.volume)
+            if found is None or not _is_for(found, request):
+                return DeletedVolume(volume=request.volume, changed=False)
+            if not found.metadata.deletion_timestamp:
+                _delete(core.delete_persistent_volume, found, request.volume)
+        return DeletedVolume(volume=request.volume)
+
+
+def s3_pair(request: EnsureClaim) -> Pair:
+    """Volume and claim on the bucket, as asked for."""
     scope, spec, names = request.scope, request.spec, ClusterNames(request.scope.cluster)
-    options = ["allow-delete", f"region {scope.region}"]
-    if spec.read_only:
-        options = ["read-only", f"region {scope.region}"]
+    options = ["read-only" if spec.read_only else "allow-delete", f"region {scope.region}"]
     if spec.prefix:
         # With a space the driver would part a prefix that holds "=" there.
         options.append(f"prefix={spec.prefix}")
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": _metadata(request, names.persistent_volume(spec.claim)),
-        "spec": {
-            "capacity": {"storage": CAPACITY},
-            "accessModes": [_access(spec.read_only)],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": "",
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": spec.namespace,
-                "name": spec.claim,
-            },
-            "mountOptions": options,
-            "csi": {
-                "driver": DRIVER,
-                "volumeHandle": names.volume_handle(spec.claim),
-                "volumeAttributes": {"bucketName": request.bucket},
-            },
-        },
-    }
+    return Pair(
+        scope=scope,
+        type=StorageType.S3,
+        claim=spec.claim,
+        namespace=spec.namespace,
+        capacity=CAPACITY,
+        read_only=spec.read_only,
+        handle=names.volume_handle(spec.claim, spec.namespace),
+        attributes={"bucketName": request.bucket},
+        mount_options=options,
+        prefix=spec.prefix,
+    )
 
 
-def claim_manifest(request: EnsureClaim) -> Manifest:
-    spec, names = request.spec, ClusterNames(request.scope.cluster)
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {**_metadata(request, spec.claim), "namespace": spec.namespace},
-        "spec": {
-            "accessModes": [_access(spec.read_only)],
-            "storageClassName": "",
-            "volumeName": names.persistent_volume(spec.claim),
-            "resources": {"requests": {"storage": CAPACITY}},
-        },
-    }
+def _is_for(volume: Any, request: ClaimRef | DeleteVolume) -> bool:
+    reference = volume.spec.claim_ref
+    return reference is not None and (reference.namespace, reference.name) == (request.namespace, request.claim)
 
 
-def _metadata(request: EnsureClaim, name: str) -> Manifest:
-    return {
-        "name": name,
-        "labels": {
-            LABEL_CLUSTER: ClusterNames(request.scope.cluster).label,
-            "app.kubernetes.io/managed-by": FIELD_MANAGER,
-        },
-        "annotations": {ANNOTATION_OPERATION: operation_id()},
-    }
+def _delete(call: Any, found: Any, *names: str) -> None:
+    """Delete just this object, and none that has taken its name meanwhile."""
+    only = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=found.metadata.uid))
+    try:
+        call(*names, body=only, _request_timeout=REQUEST_TIMEOUT)
+    except ApiException as error:
+        if error.status not in (404, 409):
+            raise
 
 
-def _access(read_only: bool) -> str:
-    return "ReadOnlyMany" if read_only else "ReadWriteMany"
-
-
-def _wanted_volume(manifest: Manifest) -> dict[str, Any]:
-    spec = manifest["spec"]
-    prefix = next((option for option in spec["mountOptions"] if option.startswith("prefix=")), None)
-    return {
-        "driver": spec["csi"]["driver"],
-        "handle": spec["csi"]["volumeHandle"],
-        "bucket": spec["csi"]["volumeAttributes"]["bucketName"],
-        "prefix": prefix.removeprefix("prefix=") if prefix else None,
-        "access": spec["accessModes"],
-        "claim": f"{spec['claimRef']['namespace']}/{spec['claimRef']['name']}",
-    }
-
-
-def _volume_facts(volume: Any) -> dict[str, Any] | None:
-    """What of a volume cannot be changed, or would change what pods see."""
+def _deleted(request: ClaimRef, volume: Any | None, *, changed: bool) -> DeletedClaim:
     if volume is None:
-        return None
-    spec, csi = volume.spec, volume.spec.csi
-    return {
-        "driver": csi.driver if csi else None,
-        "handle": csi.volume_handle if csi else None,
-        "bucket": (csi.volume_attributes or {}).get("bucketName") if csi else None,
-        "prefix": mount_option(volume, "prefix") or None,
-        "access": spec.access_modes,
-        "claim": f"{spec.claim_ref.namespace}/{spec.claim_ref.name}" if spec.claim_ref else None,
-    }
-
-
-def _claim_facts(claim: Any) -> dict[str, Any] | None:
-    return None if claim is None else {"volume": claim.spec.volume_name}
-
-
-def _compare(kind: str, name: str, exists: dict[str, Any] | None, asked: dict[str, Any], found: Any) -> None:
-    if exists is None:
-        return
-    if found.metadata.deletion_timestamp:
-        fail(ProblemCode.BUSY, f"{kind} {name} is being deleted", "The platform tries again.", retry=True, delay=5)
-    if differing := [key for key in asked if asked[key] != exists[key]]:
-        shown = "; ".join(f"{key} is {exists[key]}, asked was {asked[key]}" for key in differing)
-        fail(
-            ProblemCode.CONFLICT,
-            f"{kind} {name} exists and differs: {shown}",
-            "Choose another claim name, or delete what exists first (data in S3 stays).",
-            field="/storage/claim",
-        )
+        return DeletedClaim(claim=request.claim, namespace=request.namespace, changed=changed)
+    attributes = (volume.spec.csi.volume_attributes or {}) if volume.spec.csi is not None else {}
+    return DeletedClaim(
+        claim=request.claim,
+        namespace=request.namespace,
+        volume=volume.metadata.name,
+        type=type_of(volume) or StorageType.S3,
+        bucket=attributes.get("bucketName", ""),
+        file_system=file_system_of(volume),
+        changed=changed,
+    )

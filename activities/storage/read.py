@@ -11,7 +11,7 @@ from activities.aws import AwsClients
 from activities.buckets import account_of, bucket_exists
 from activities.errors import code_of, fail, is_absent
 from activities.kubernetes import KubernetesClients, read_or_none
-from activities.storage.volumes import s3_claims
+from activities.storage.volumes import storage_claims
 from contracts.names import ClusterNames
 from contracts.problem import ProblemCode
 from contracts.storage import (
@@ -26,6 +26,7 @@ from contracts.storage import (
     StorageClaims,
     StorageDefaults,
     StorageSpec,
+    StorageType,
     StoredObject,
 )
 
@@ -39,12 +40,12 @@ class StorageReads:
 
     @activity.defn(name=LIST_STORAGE.name)
     def list_claims(self, request: ListStorage) -> StorageClaims:
-        """The cluster's S3 claims, others' among them."""
+        """The cluster's claims on S3 and FSx, others' among them."""
         return StorageClaims(claims=self._claims(request.scope.region, request.eks_cluster, request.scope.cluster))
 
     def _claims(self, region: str, eks_cluster: str, cluster: str) -> list[Claim]:
         with self._kubernetes.connect(region, eks_cluster) as api:
-            return s3_claims(client.CoreV1Api(api), cluster)
+            return storage_claims(client.CoreV1Api(api), cluster)
 
     @activity.defn(name=READ_STORAGE_DEFAULTS.name)
     def read_defaults(self, request: ReadStorageDefaults) -> StorageDefaults:
@@ -70,8 +71,9 @@ class StorageReads:
     def list_contents(self, request: ListContents) -> ContentsRead:
         """A page of what the claim's bucket holds under the claim's own prefix and the one that was asked for.
 
-        Raises NOT_FOUND for a claim or bucket that is not there, NOT_READY for a claim without a volume, DENIED where
-        the bucket may not be listed, INVALID for a prefix that is too long or a page of another listing.
+        Raises NOT_FOUND for a claim or bucket that is not there, NOT_READY for a claim without a volume, UNSUPPORTED
+        for one on a file system, DENIED where the bucket may not be listed, INVALID for a prefix that is too long or a
+        page of another listing.
         """
         claim = self._claim(request)
         own = claim.prefix or ""
@@ -111,7 +113,13 @@ class StorageReads:
         if claim is None:
             known = ", ".join(claims) or "none"
             remedy = "Name one of those, with its namespace." if claims else "create-storage makes one."
-            fail(ProblemCode.NOT_FOUND, f"There is no S3 claim {name}; there are: {known}", remedy)
+            fail(ProblemCode.NOT_FOUND, f"There is no claim {name}; there are: {known}", remedy)
+        if claim.type is StorageType.FSX_LUSTRE:
+            fail(
+                ProblemCode.UNSUPPORTED,
+                f"Claim {name} is on {claim.source}; only what lies in S3 can be listed without a mount",
+                "Look from a pod that mounts the claim, for example with kubectl exec.",
+            )
         if not claim.bucket:
             remedy = "Delete the claim, then make it again with create-storage (data in S3 stays)."
             fail(ProblemCode.NOT_READY, f"The volume of claim {name} is gone", remedy)

@@ -110,6 +110,11 @@ class _Context:
         self._balancers = {each["LoadBalancerName"]: each for each in (*ours, *others)}
         self._served = {each["LoadBalancerName"] for each in ours}
         self._ec2, self._aws = ec2, reader.aws
+        self._file_systems = {
+            eni_id: each
+            for each in pages(reader.aws.read.fsx(asked.scope.region), "describe_file_systems", "FileSystems")
+            for eni_id in each.get("NetworkInterfaceIds") or ()
+        }
         self._others: dict[str, bool] = {}
         self._alive: bool | None = None
 
@@ -135,6 +140,8 @@ class _Context:
             return _leftover("EKS cluster", name, f"it holds {eni_id}") if self._is_others(name) else None
         if "sagemaker" in text.lower() or text.startswith(VPC_CNI):
             return None
+        if (file_system := self._file_systems.get(eni_id)) is not None:
+            return self._file_system(file_system)
         attachment = interface.get("Attachment", {})
         if instance_id := attachment.get("InstanceId"):
             return self._instance(instance_id, eni_id)
@@ -142,6 +149,22 @@ class _Context:
             return None
         what = f"“{text}”, {interface['Status']}" if text else str(interface["Status"])
         return _leftover("network interface", eni_id, f"{what}, in {interface['SubnetId']}")
+
+    def _file_system(self, found: Any) -> Leftover | None:
+        """None for one of the cluster that goes: its interfaces go with it."""
+        name, detail = found["FileSystemId"], f"{found['StorageCapacity']} GiB, {found['Lifecycle']}"
+        if not is_ours(tag_map(found.get("Tags")), self._asked.scope.cluster):
+            return _leftover("FSx file system", name, detail)
+        if is_kept(self._asked, name, found["ResourceARN"]):
+            return _leftover("FSx file system", name, "keep names it, and the network that it is in would go")
+        if Part.FILE_SYSTEMS.goes(self._asked.spec):
+            return None
+        return Leftover(
+            kind="FSx file system",
+            id=name,
+            detail=f"it holds data ({detail}), and the network that it is in would go",
+            remedy="Send delete_file_systems true if its data is not needed, or keep the network (level eks).",
+        )
 
     def _is_others(self, eks_cluster: str) -> bool:
         """Whether an EKS cluster is there and is not the cluster's. Interfaces of one that has gone go, too."""

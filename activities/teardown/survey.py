@@ -15,6 +15,7 @@ from activities.teardown.bucket import BucketDeleter
 from activities.teardown.clusters import ControlPlaneDeleter, HyperPodDeleter, NodeGroupDeleter
 from activities.teardown.egress import AddressDeleter, EgressDeleter
 from activities.teardown.features import WORKSPACE, FeatureDeleter
+from activities.teardown.file_systems import FILE_SYSTEM, FileSystemDeleter
 from activities.teardown.identity import IdentityDeleter
 from activities.teardown.interfaces import InterfaceDeleter, refuse
 from activities.teardown.leftovers import Leftovers
@@ -40,6 +41,7 @@ SEEN_BY_DESCRIBING = (
     ":aps:",
     ":s3:",
     ":elasticloadbalancing:",
+    ":fsx:",
 )
 """Services that are asked themselves: the tagging API goes on to name what is gone for a while."""
 
@@ -51,6 +53,7 @@ class Surveyor:
             Part.HYPERPOD: HyperPodDeleter(aws),
             Part.NODE_GROUPS: NodeGroupDeleter(aws),
             Part.CONTROL_PLANE: ControlPlaneDeleter(aws),
+            Part.FILE_SYSTEMS: FileSystemDeleter(aws),
             Part.FEATURES: FeatureDeleter(aws),
             Part.IDENTITY: IdentityDeleter(aws),
             Part.EGRESS: EgressDeleter(aws),
@@ -62,6 +65,7 @@ class Surveyor:
             Part.VPC: VpcDeleter(aws),
             Part.BUCKET: BucketDeleter(aws),
         }
+        self._file_systems = FileSystemDeleter(aws)
         self.objects = ObjectDeleter(aws, kubernetes)
         self._leftovers, self._vpc, self._made = Leftovers(aws), VpcReader(aws), ControllerMade(aws)
 
@@ -81,6 +85,7 @@ class Surveyor:
             if part.goes(asked.spec):
                 resources += found
                 warnings += [f"{each.label} goes with its metrics" for each in found if each.kind == WORKSPACE]
+                warnings += [f"{each.label} goes with all its data" for each in found if each.kind == FILE_SYSTEM]
             else:
                 kept += [Kept(kind=each.kind, id=each.name or each.id, why=_why(asked, part)) for each in found]
         kept += self._kept(asked, clusters)
@@ -150,6 +155,7 @@ class Surveyor:
         if Part.SUBNETS.goes(asked.spec):
             yield from self._vpc.subnets(asked)[1]
         if asked.spec.level.includes(Level.EKS):
+            yield from self._file_systems.kept(asked)
             if not clusters.eks:
                 yield from self._leftovers.kept(asked, clusters)
             for eks in clusters.eks:
@@ -172,4 +178,6 @@ def known(asked: Teardown, clusters: Clusters) -> Known:
 def _why(asked: Teardown, part: Part) -> str:
     if part is Part.BUCKET:
         return "it may hold data; delete_bucket deletes it"
+    if part is Part.FILE_SYSTEMS:
+        return "it holds data and is paid for; delete_file_systems deletes it"
     return f"it stays at level {asked.spec.level.value}"

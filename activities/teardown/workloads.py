@@ -18,6 +18,11 @@ from contracts.teardown import Kept, Level, Part, Resource, Teardown
 SERVICES = "/api/v1/services"
 CLAIMS, VOLUMES, PODS = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes", "/api/v1/pods"
 INGRESSES = "/apis/networking.k8s.io/v1/ingresses"
+ENDPOINTS = {
+    "InferenceEndpointConfig": "/apis/inference.sagemaker.aws.amazon.com/v1/inferenceendpointconfigs",
+    "JumpStartModel": "/apis/inference.sagemaker.aws.amazon.com/v1/jumpstartmodels",
+}
+"""What the HyperPod inference operator serves: with a SageMaker endpoint and a load balancer."""
 CLOUD_DRIVERS = frozenset({"ebs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com", "efs.csi.aws.com"})
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
@@ -65,6 +70,11 @@ class ObjectDeleter:
             )
 
     def _workloads(self, asked: Teardown, objects: Objects) -> Iterator[tuple[str, str, Object]]:
+        # Their operator makes a load balancer anew as long as it is asked for.
+        for kind, path in ENDPOINTS.items():
+            for endpoint in objects.list(path):
+                if not is_kept(asked, named(endpoint)):
+                    yield kind, _path(path, endpoint), endpoint
         for service in objects.list(SERVICES):
             hosts = _hosts(service)
             if service["spec"].get("type") == "LoadBalancer" and not self._keeps(asked, service, *hosts):

@@ -35,8 +35,12 @@ def steer(id: str, verb: str, body: dict[str, Any], *, wait: bool, output: str, 
     """Send a decision about an operation and show what became of it."""
     from cli.gateway import connect, operation_path
     from cli.starting import followed
+    from cli.watch import attention_mark
 
     gateway = connect()
+    if wait and answered is None:
+        # What it waits for now may be shown a moment longer, and is no reason to stop following.
+        answered = attention_mark(gateway.operation(id))
     after = gateway.post(operation_path(id, verb), body)
     return followed(gateway, after, wait=wait, output=output, answered=answered)
 

@@ -1,4 +1,4 @@
-"""``instantstart storage``: S3 buckets that pods mount, and what is in them."""
+"""``instantstart storage``: S3 buckets and file systems that pods mount, and what is in the buckets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ import click
 from cli.options import Command, file_option, output_option, start_options
 from cli.spec import Body, put, read
 
-SETTINGS = ("claim", "namespace", "bucket", "prefix", "read_only")
+SETTINGS = ("claim", "namespace", "bucket", "prefix", "read_only", "allow_foreign_bucket")
+NEW_FILE_SYSTEM = ("capacity_gib", "deployment_type", "throughput", "availability_zone", "subnet_id")
 MOST_LISTED = 1000
 
 
 def claim_options(command: Command) -> Command:
     """What a claim is made of; ``put_claim`` puts it into a body."""
     for option in (
+        click.option(
+            "--allow-foreign-bucket",
+            is_flag=True,
+            default=None,
+            help="Mount the bucket although it is another account's, or cannot be looked at.",
+        ),
         click.option("--read-only", is_flag=True, default=None),
         click.option("--prefix", help="Mount only keys under this prefix; ends in /."),
         click.option("--bucket", help="An existing bucket.  [default: the cluster's own]"),
@@ -34,7 +41,7 @@ def put_claim(body: Body, choices: Body) -> None:
 
 @click.group()
 def storage() -> None:
-    """Mount S3 buckets, and see which are mounted and what they hold."""
+    """Mount S3 buckets and FSx file systems, and see which are mounted and what the buckets hold."""
 
 
 @storage.command("create")
@@ -52,11 +59,65 @@ def create(tag: str, file: TextIO | None, **choices: Any) -> int:
     return begin(cluster_path(tag, "storage"), body, **choices)
 
 
+@storage.command("create-fsx")
+@click.argument("tag")
+@file_option("The claim's spec")
+@click.option("--claim", help="Name of the PersistentVolumeClaim.  [default: fsx-claim]")
+@click.option("--namespace")
+@click.option("--file-system", "file_system_id", metavar="ID", help="Mount this one, instead of making one.")
+@click.option("--new", is_flag=True, help="Make a file system. It costs until it is deleted.")
+@click.option("--capacity-gib", type=int, help="Of a new one: 1200, or a multiple of 2400.  [default: 1200]")
+@click.option("--deployment-type", type=click.Choice(["PERSISTENT_2", "SCRATCH_2"]), help="Of a new one.")
+@click.option("--throughput", type=int, help="Of a new PERSISTENT_2: MB/s for each TiB.  [default: 125]")
+@click.option("--zone", "availability_zone", help="Of a new one.  [default: that of most nodes]")
+@click.option("--subnet", "subnet_id", help="Of a new one.  [default: the nodes' own]")
+@click.option("--mount-option", "mount_options", multiple=True, help="May be repeated.  [default: noatime, flock]")
+@click.option("--read-only", is_flag=True, default=None)
+@start_options
+def create_fsx(tag: str, file: TextIO | None, new: bool, **choices: Any) -> int:
+    """Give pods of the cluster TAG a file system of FSx for Lustre, through a claim that they mount."""
+    from cli.gateway import cluster_path
+    from cli.starting import begin
+
+    body = read(file)
+    for name in ("claim", "namespace", "file_system_id", "read_only"):
+        put(body, name, choices.pop(name))
+    put(body, "mount_options", list(choices.pop("mount_options")) or None)
+    made: Body = dict(body.get("create") or {})
+    for name in NEW_FILE_SYSTEM:
+        put(made, name, choices.pop(name))
+    if new or made:
+        body["create"] = made
+    return begin(cluster_path(tag, "fsx-storage"), body, **choices)
+
+
+@storage.command("delete")
+@click.argument("tag")
+@click.argument("claim")
+@click.option("--namespace", help="The claim's.  [default: default]")
+@click.option(
+    "--delete-file-system",
+    is_flag=True,
+    help="Delete its FSx file system with all data, too: one that was made for this cluster.",
+)
+@click.option("--foreign", is_flag=True, help="The claim goes although others made it.")
+@start_options
+def delete(tag: str, claim: str, delete_file_system: bool, foreign: bool, **choices: Any) -> int:
+    """Delete the claim CLAIM of the cluster TAG and its volume. What it holds stays, unless told otherwise."""
+    from cli.gateway import cluster_path
+    from cli.starting import begin
+
+    path = cluster_path(tag, f"storage/{quote(claim, safe='')}")
+    flags = {"delete_file_system": delete_file_system, "foreign": foreign}
+    given: dict[str, Any] = {name: "true" for name, flag in flags.items() if flag}
+    return begin(path, None, method="DELETE", **given, **choices)
+
+
 @storage.command("list")
 @click.argument("tag")
 @output_option
 def list_(tag: str, output: str) -> None:
-    """List the S3 claims of the cluster TAG, others' too."""
+    """List the claims on S3 and FSx of the cluster TAG, others' too."""
     from cli.gateway import cluster_path, connect
     from cli.output import emit
 
@@ -157,4 +218,6 @@ def _content_lines(answer: dict[str, Any]) -> list[str]:
 
 
 def _place(claim: dict[str, Any]) -> str:
-    return f"s3://{claim['bucket']}/{claim.get('prefix') or ''}" if claim["bucket"] else ""
+    if claim["bucket"]:
+        return f"s3://{claim['bucket']}/{claim.get('prefix') or ''}"
+    return f"FSx {claim['file_system']}" if claim.get("file_system") else ""

@@ -19,6 +19,7 @@ from cli.spec import put, read
 )
 @click.option("--abort-running", is_flag=True, default=None, help="Abort operations that hold the cluster.")
 @click.option("--delete-bucket", is_flag=True, default=None, help="Delete its bucket, with all that is in it.")
+@click.option("--delete-file-systems", is_flag=True, default=None, help="Delete its FSx file systems with their data.")
 @click.option("--delete-dedicated-subnets", is_flag=True, default=None, help="Delete dedicated compute subnets.")
 @click.option("--keep", multiple=True, metavar="ID", help="An ID, ARN or name that must stay; may be repeated.")
 @click.option("--region", help="Where to look for what is left of a cluster that has no record any more.")
@@ -31,6 +32,7 @@ def delete(
     level: str | None,
     abort_running: bool | None,
     delete_bucket: bool | None,
+    delete_file_systems: bool | None,
     delete_dedicated_subnets: bool | None,
     keep: tuple[str, ...],
     if_exists: bool,
@@ -49,6 +51,7 @@ def delete(
         ("level", level),
         ("abort_running", abort_running),
         ("delete_bucket", delete_bucket),
+        ("delete_file_systems", delete_file_systems),
         ("delete_dedicated_subnets", delete_dedicated_subnets),
         ("keep", list(keep) or None),
     ):

@@ -73,6 +73,8 @@ def platform(settings: StackSettings, ambient: Mapping[str, str]) -> dict[str, s
             ROOT / "sandbox" / "charts" / "aws-load-balancer-controller"
         ),
         "INSTANTSTART_HELM": helm(),
+        "INSTANTSTART_HUGGING_FACE_ENDPOINT": f"{settings.sandbox_url}/_hub",
+        "INSTANTSTART_SEAL_KEY_FILE": str(settings.folder.seal_key()),
         "INSTANTSTART_TEMPORAL_UI_URL": settings.temporal_ui_url,
         "INSTANTSTART_HOST": HOST,
         "INSTANTSTART_PORT": str(settings.ports.gateway),

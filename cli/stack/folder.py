@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from contracts.sealing import new_key
+
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout, or the folder that the packages are installed in."""
 
@@ -116,6 +118,14 @@ class DataFolder:
             write_private(file, {"key": key})
         return key
 
+    def seal_key(self) -> Path:
+        """The file with the key that this folder's gateway seals credentials with, and its worker opens them with. The
+        first call makes it."""
+        file = self.path / "seal.key"
+        if not file.exists():
+            _write_private_text(file, new_key() + "\n")
+        return file
+
     def wipe(self) -> None:
         """Remove what the stack knows: Temporal's and the sandbox's state together, since one is about the other."""
         for file in self.path.glob("temporal.db*"):
@@ -135,11 +145,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_private(path: Path, value: dict[str, Any]) -> None:
     """Write an object for this user's eyes only. The file is replaced as a whole."""
+    _write_private_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def _write_private_text(path: Path, text: str) -> None:
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(value, file, indent=2)
-        file.write("\n")
+        file.write(text)
     temporary.replace(path)
 
 

@@ -7,6 +7,7 @@ import sys
 
 from cli.stack import environment, probe
 from cli.stack.child import Service
+from cli.stack.folder import ROOT
 from cli.stack.ports import HOST
 from cli.stack.settings import StackSettings
 from contracts import queues, visibility
@@ -35,6 +36,7 @@ def services(settings: StackSettings) -> list[Service]:
                 *("--kubernetes-port", str(ports.kubernetes)),
                 *("--speed", f"{settings.speed:g}"),
                 *("--data", str(settings.folder.sandbox)),
+                *(word for path in sorted((ROOT / "recipes").rglob("*.py")) for word in ("--program", str(path))),
             ),
             env=plain,
             ready=lambda: probe.answers(ports.sandbox, "/_sandbox/health"),

@@ -122,8 +122,8 @@ class Overlay:
 
     def _fault(self, wire: Wire, phase: str) -> Rule | None:
         rule = self.faults.pick("aws", wire.service, wire.name, phase, wire.text)
-        if rule is not None and rule.latency:
-            time.sleep(rule.latency)
+        for pause in self.faults.pauses(rule) if rule is not None else ():
+            time.sleep(pause)
         return rule
 
     def _answer(self, environ: dict[str, Any], wire: Wire, request_id: str) -> tuple[Call, Response, AwsError | None]:

@@ -88,8 +88,8 @@ class Hub:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
         rule = self._faults.pick("hub", "huggingface", f"{method} {path}", "before")
         rule = rule or self._faults.pick("hub", "huggingface", f"{method} {path}", "after")
-        if rule is not None and rule.latency:
-            time.sleep(rule.latency)
+        for pause in self._faults.pauses(rule) if rule is not None else ():
+            time.sleep(pause)
         if rule is not None and rule.action == "drop" and rule.phase == "before":
             _break(environ)
         answer = self._faulty(rule) or self._answer(environ, method, path)

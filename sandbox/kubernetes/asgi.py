@@ -149,8 +149,8 @@ class Application:
         return answer
 
     async def _inflict(self, rule: Rule) -> Reply | None:
-        if rule.latency:
-            await asyncio.sleep(rule.latency)
+        for pause in self._faults.pauses(rule):
+            await asyncio.sleep(pause)
         if rule.action == "latency":
             return None
         if rule.action == "drop":

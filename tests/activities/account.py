@@ -54,6 +54,8 @@ def everything(session: boto3.Session) -> dict[str, list[str]]:
     balancers = pages(elb, "describe_load_balancers", "LoadBalancers")
     found["Load balancers"] = sorted(each["LoadBalancerName"] for each in balancers)
     found["Workspaces"] = sorted(each["workspaceId"] for each in client("amp").list_workspaces()["workspaces"])
+    listed_file_systems = client("fsx").describe_file_systems()["FileSystems"]
+    found["File systems"] = sorted(each["FileSystemId"] for each in listed_file_systems)
     return found
 
 

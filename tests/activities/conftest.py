@@ -90,6 +90,8 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     log = tmp_path_factory.mktemp("sandbox") / "log"
     command = [sys.executable, "-m", "sandbox", "--port", str(port)]
     command += ["--kubernetes-port", str(kubernetes_port), "--speed", str(SPEED)]
+    for path in (PROJECT / "recipes/download").glob("*.py"):
+        command += ["--program", str(path)]
     with log.open("w") as output:
         process = subprocess.Popen(command, cwd=PROJECT, stdout=output, stderr=subprocess.STDOUT)
     found = Sandbox(f"http://127.0.0.1:{port}")
@@ -158,13 +160,15 @@ class Runner:
         environment.on_heartbeat = lambda *details: self.heartbeats.append(details)
         return environment
 
-    def once(self, signature: Act[In, Out] | Wait[In, Out], request: In, attempt: int = 1) -> Out:
-        """One attempt; its error classified as the interceptor does. A wait has only a few seconds of its limit
-        left."""
+    def once(
+        self, signature: Act[In, Out] | Wait[In, Out], request: In, attempt: int = 1, limit: timedelta | None = None
+    ) -> Out:
+        """One attempt; its error classified as the interceptor does. A wait has only a few seconds of its limit left;
+        ``limit`` is that, where it is not the signature's."""
         method = self._methods[signature.name]
         info: dict[str, Any] = {}
         if isinstance(signature, Wait):
-            info["scheduled_time"] = datetime.now(UTC) - signature.limit + WAIT_LIMIT
+            info["scheduled_time"] = datetime.now(UTC) - (limit or signature.limit) + WAIT_LIMIT
         try:
             result: Any = self.environment(attempt, **info).run(method, request)
             found: Out = asyncio.run(result) if asyncio.iscoroutine(result) else result

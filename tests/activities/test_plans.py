@@ -144,3 +144,13 @@ def test_the_plan_of_a_cluster_lists_what_is_made_in_order_with_its_cost(run: Ru
 def test_a_stage_on_a_cluster_without_a_control_plane_is_blocked(run: Runner) -> None:
     found = run(MAKE_PLAN, MakePlan(kind=CREATE_HYPERPOD.name, record=_record(), spec={}))
     assert [each.code for each in found.draft.blockers] == [ProblemCode.NOT_FOUND]
+
+
+def test_a_cluster_on_a_bucket_that_is_not_there_is_refused_before_anything_is_made(
+    looking: World, quiet: Sandbox
+) -> None:
+    record = _record()
+    spec = ClusterSpec.model_validate({"tag": record.tag, "storage": {"bucket": "nobody-has-this-bucket"}})
+    request = MakePlan(kind=CREATE_CLUSTER.name, record=record, spec=spec.model_dump(mode="json"))
+    blockers = MakePlanActivities(looking).make_plan(request).draft.blockers
+    assert [(each.field, each.code) for each in blockers] == [("/storage/bucket", ProblemCode.NOT_FOUND)]

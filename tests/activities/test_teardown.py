@@ -12,6 +12,7 @@ from kubernetes.utils import create_from_dict
 from temporalio.exceptions import ApplicationError
 
 from activities.registry import Activities
+from activities.teardown.act import LIMITS_OF_OBJECTS
 from contracts.dependencies import (
     ENSURE_ADDON,
     ENSURE_RELEASE,
@@ -97,9 +98,10 @@ def delete(run: Runner, wanted: Teardown, *parts: Part) -> list[DeletedPart]:
         if not part.goes(wanted.spec):
             continue
         request = TeardownPart(**dict(wanted), part=part)
+        limit = WAIT_UNTIL_GONE.limit * (LIMITS_OF_OBJECTS if part in KUBERNETES_PARTS else 1)
         while True:
             deleted = run(DELETE_OBJECTS if part in KUBERNETES_PARTS else DELETE_PART, request, attempts=60)
-            run(WAIT_UNTIL_GONE, request)
+            run.once(WAIT_UNTIL_GONE, request, limit=limit)
             if not deleted.resources:
                 break
             done.append(deleted)

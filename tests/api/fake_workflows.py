@@ -24,12 +24,14 @@ from contracts.capacity import CapacityAnswer
 from contracts.catalogue import AccessSpec, ControlPlaneSpec, VerificationSpec
 from contracts.cluster import ClusterRecord, ClusterSpec, ClusterView
 from contracts.corrections import apply_corrections
+from contracts.credentials import StoreCredentialSpec
 from contracts.decision import COMBINATIONS, Abort, Answer, Approval, Decision, Resolution, Supersede
 from contracts.drain import DrainAnswer
 from contracts.features import FeatureChanges
 from contracts.instance_groups import ScaleInstanceGroupSpec, ShortfallAnswer
 from contracts.jobs import JobDetail, JobsRead, JobState, JobView, ListJobs, ReadJob
 from contracts.model import fingerprint
+from contracts.models import DownloadSpec
 from contracts.node_views import NodeKind, NodesRead, NodesSummary, NodeView, ReadNodes, ResourceTotal
 from contracts.operation import (
     MEMO_LABEL,
@@ -56,7 +58,13 @@ from contracts.storage import (
     StorageSpec,
     StoredObject,
 )
+from tests.api.fake_models import MODELS
+from tests.api.fake_pools import POOLS
 from tests.api.fake_readings import READINGS, refuse
+from tests.api.fake_scaling import SCALING
+from tests.api.fake_serving import SERVING
+from workflows.inference import CallModelWorkflow
+from workflows.lookups import ListServicesWorkflow
 
 OCCUPIED = "10.66.0.0/16"
 SLOW_TO_CHECK = "10.67.0.0/16"
@@ -456,6 +464,20 @@ class UpdateFeatures(Engine):
         return await self.go(start)
 
 
+@workflow.defn(name="store-credential")
+class StoreCredential(Engine):
+    @workflow.run
+    async def run(self, start: Start[StoreCredentialSpec]) -> Outcome:
+        return await self.go(start)
+
+
+@workflow.defn(name="download-model")
+class DownloadModel(Engine):
+    @workflow.run
+    async def run(self, start: Start[DownloadSpec]) -> Outcome:
+        return await self.go(start)
+
+
 @workflow.defn(name="list-storage")
 class ListStorageOf:
     @workflow.run
@@ -500,7 +522,15 @@ class ListStorageContentsOf:
 
 
 WORKFLOWS: list[Any] = [
+    CallModelWorkflow,
+    ListServicesWorkflow,
     *READINGS,
+    *MODELS,
+    StoreCredential,
+    DownloadModel,
+    *SERVING,
+    *POOLS,
+    *SCALING,
     UpdateFeatures,
     ListStorageOf,
     ReadStorageDefaultsOf,

@@ -89,7 +89,6 @@ async def test_durations_are_of_operations_that_succeeded(
     assert (durations.kind, durations.samples) == ("verify-access", 2)
     assert [each.stage for each in durations.stages] == ["network", "nodes"]
     assert durations.total_median_seconds is not None
-    assert durations.total_median_seconds > 0
     assert durations.stages[1].ends_seconds == durations.total_median_seconds
     assert (await gateway.viewer.get(url)).content == answer.content
 
@@ -211,9 +210,8 @@ async def test_a_search_that_looks_at_too_many_goes_on_where_it_stopped(
     gateway: Gateway, make_cluster: MakeCluster, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     oldest = await make_cluster("needle")
-    for _ in range(4):
-        await make_cluster("hay")
-    everything = await eventually(lambda: clusters(gateway, 200), lambda pages: oldest in pages[0])
+    made = {oldest, *[await make_cluster("hay") for _ in range(4)]}
+    everything = await eventually(lambda: clusters(gateway, 200), lambda pages: made <= set(pages[0]))
     monkeypatch.setattr(searching, "ROWS", 2)
     monkeypatch.setattr(searching, "MOST_CALLS", 1)
     pages = await clusters(gateway, 5, search=oldest)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from temporalio.client import Client
 
 from tests.api.conftest import Gateway, MakeCluster
@@ -87,3 +90,63 @@ async def test_an_unknown_claim_is_answered_with_those_that_there_are(
     assert "ml/s3-claim" in missing.json()["detail"]
     nowhere = await gateway.viewer.get("/api/v1/clusters/nowhere/storage/s3-claim/contents")
     assert nowhere.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "operation", "spec"),
+    [
+        ("POST", "storage", {"claim": "data"}, "create-storage/{}/data", {"namespace": "default"}),
+        ("POST", "storage", {"claim": "data", "namespace": "ml"}, "create-storage/{}/ml/data", {"namespace": "ml"}),
+        ("POST", "fsx-storage", {"create": {}}, "create-fsx-storage/{}/fsx-claim", {"file_system_id": None}),
+        (
+            *("POST", "fsx-storage", {"file_system_id": "fs-0123456789abcdef0", "namespace": "ml"}),
+            *("create-fsx-storage/{}/ml/fsx-claim", {"mount_options": ["noatime", "flock"]}),
+        ),
+        ("DELETE", "storage/data", None, "delete-storage/{}/data", {"delete_file_system": False, "foreign": False}),
+        (
+            *("DELETE", "storage/data?namespace=ml&delete_file_system=true&foreign=true", None),
+            *("delete-storage/{}/ml/data", {"delete_file_system": True, "foreign": True}),
+        ),
+    ],
+)
+async def test_each_route_plans_its_operation(
+    gateway: Gateway,
+    make_cluster: MakeCluster,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    operation: str,
+    spec: dict[str, Any],
+) -> None:
+    tag = await make_cluster()
+    url = f"/api/v1/clusters/{tag}/{path}{'&' if '?' in path else '?'}validate_only=true"
+    answer = await gateway.operator.request(method, url, json=body)
+    assert answer.status_code == 200, answer.text
+    plan = answer.json()
+    assert plan["operation"] == operation.format(tag)
+    assert spec.items() <= plan["spec"].items()
+    assert plan["names"]["persistent_volume"].startswith(f"{tag}-")
+    assert (await gateway.viewer.request(method, url, json=body)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/file_system_id"),
+        ({"file_system_id": "fs-0123456789abcdef0", "create": {}}, "/file_system_id"),
+        ({"file_system_id": "vol-1"}, "/file_system_id"),
+        ({"create": {"capacity_gib": 1500}}, "/create/capacity_gib"),
+        ({"create": {"throughput": 200}}, "/create/throughput"),
+        ({"create": {"deployment_type": "SCRATCH_2", "throughput": 125}}, "/create/throughput"),
+        ({"create": {"deployment_type": "SCRATCH_1"}}, "/create/deployment_type"),
+        ({"create": {}, "claim": "Not A Name"}, "/claim"),
+        ({"create": {}, "mount_options": ["flock; rm"]}, "/mount_options"),
+    ],
+)
+async def test_a_file_system_that_cannot_be_is_refused_at_its_field(
+    gateway: Gateway, make_cluster: MakeCluster, body: dict[str, Any], pointer: str
+) -> None:
+    tag = await make_cluster()
+    refused = await gateway.operator.post(f"/api/v1/clusters/{tag}/fsx-storage", json=body)
+    assert refused.status_code == 422, refused.text
+    assert pointer in [each["field"] for each in refused.json()["errors"]]

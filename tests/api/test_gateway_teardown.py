@@ -15,6 +15,7 @@ async def test_choices_come_as_query_or_body_and_the_query_wins(gateway: Gateway
         "level": "eks",
         "abort_running": False,
         "delete_bucket": True,
+        "delete_file_systems": False,
         "delete_dedicated_subnets": False,
         "keep": ["vol-1", "vol-2"],
     }

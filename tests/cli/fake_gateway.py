@@ -121,6 +121,8 @@ class Gateway:
     cuts: list[int] = field(default_factory=list)
     answers: dict[tuple[str, str], tuple[int, Any]] = field(default_factory=dict)
     """Fixed answers by method and path."""
+    streams: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Fixed server-sent events by method and path."""
     asked: list[Asked] = field(default_factory=list)
     hold: threading.Event = field(default_factory=threading.Event)
     """While clear, streams stay open behind the last state."""
@@ -165,6 +167,8 @@ class Gateway:
             return refused(problem(ProblemCode.CREDENTIALS, "the bearer token is unknown or revoked"))
         if fixed := self.answers.get((request.method, path)):
             return JSONResponse(fixed[1], fixed[0])
+        if (stream := self.streams.get((request.method, path))) is not None:
+            return Response(stream, media_type="text/event-stream")
         match request.method, path.removeprefix("/api/v1"):
             case "GET", "/clusters":
                 known = ClusterSummary(tag="demo", region="us-west-2", created_by="me", created_at=NOW, updated_at=NOW)

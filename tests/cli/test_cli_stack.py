@@ -24,6 +24,7 @@ from cli.stack.settings import Ports, StackSettings
 from cli.stack.start import start_stack
 from cli.stack.supervisor import StackError
 from contracts import visibility
+from contracts.sealing import KEY_BYTES, parse_key
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -42,6 +43,16 @@ def taken() -> Iterator[int]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
+
+
+def test_the_seal_key_is_made_once_and_for_its_owner_alone(folder: DataFolder) -> None:
+    file = folder.seal_key()
+    text = file.read_bytes()
+    assert len(parse_key(text)) == KEY_BYTES
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert DataFolder(folder.path).seal_key().read_bytes() == text
+    folder.wipe()
+    assert file.read_bytes() == text
 
 
 def test_the_holder_of_a_port_is_found_while_it_closes_other_files(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:

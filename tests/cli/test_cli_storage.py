@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contracts.problem import ProblemCode, problem
-from contracts.storage import Claim, StorageContents, StorageDefaults, StorageList, StoredObject
+from contracts.storage import Claim, StorageContents, StorageDefaults, StorageList, StorageType, StoredObject
 from tests.cli.conftest import Ran
 from tests.cli.fake_gateway import Gateway
 
@@ -99,3 +99,37 @@ def test_a_claim_that_is_not_there_exits_with_what_there_is(gateway: Gateway, cl
     ran = cli("storage", "contents", "demo", "x")
     assert ran.code == 3
     assert "default/s3-claim" in ran.err
+
+
+def test_a_file_system_is_sent_as_the_options_say(gateway: Gateway, cli: Cli) -> None:
+    assert cli("storage", "create-fsx", "demo", "--new").code == 0
+    size = ("--capacity-gib", "2400", "--throughput", "250", "--zone", "us-west-2a")
+    assert cli("storage", "create-fsx", "demo", *size, "--claim", "fast", "--mount-option", "flock").code == 0
+    assert cli("storage", "create-fsx", "demo", "--file-system", "fs-1", "--read-only").code == 0
+    assert cli("storage", "create-fsx", "demo").code == 0, "the gateway says what is missing"
+    assert [each.body for each in gateway.requests("POST", "/fsx-storage")] == [
+        {"create": {}},
+        {
+            "claim": "fast",
+            "mount_options": ["flock"],
+            "create": {"capacity_gib": 2400, "throughput": 250, "availability_zone": "us-west-2a"},
+        },
+        {"file_system_id": "fs-1", "read_only": True},
+        {},
+    ]
+
+
+def test_a_claim_is_deleted_with_what_was_asked_for(gateway: Gateway, cli: Cli) -> None:
+    assert cli("storage", "delete", "demo", "data").code == 0
+    assert cli("storage", "delete", "demo", "data", "--namespace", "ml", "--delete-file-system", "--foreign").code == 0
+    plain, whole = gateway.requests("DELETE", "/storage/data")
+    assert plain.query == {}
+    assert whole.query == {"namespace": "ml", "delete_file_system": "true", "foreign": "true"}
+
+
+def test_a_claim_on_a_file_system_is_listed_with_it(gateway: Gateway, cli: Cli) -> None:
+    claim = CLAIM.model_copy(
+        update={"type": StorageType.FSX_LUSTRE, "bucket": "", "prefix": None, "file_system": "fs-1"}
+    )
+    gateway.answers["GET", STORAGE] = (200, StorageList(claims=[claim], live=True).model_dump(mode="json"))
+    assert cli("storage", "list", "demo").out.splitlines()[1].endswith("FSx fs-1")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.follow import Event, events
+from client.events import Event, events
 from contracts.operation import Operation, Phase
 from tests.cli import fake_gateway as fake
 from tests.cli.conftest import Ran
@@ -87,6 +87,24 @@ def test_what_has_just_been_answered_does_not_end_the_watch(gateway: Gateway, cl
     ran = cli("operation", "decide", fake.ID, "--default", "--wait")
     assert ran.code == 0
     assert len(gateway.requests("POST", "/decide")) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments"),
+    [
+        (fake.BLOCKED, ("abort",)),
+        (fake.operation(Phase.WAITING_FOR_APPROVAL), ("approve", "--plan-hash", "abc")),
+        (fake.operation(Phase.WAITING_FOR_APPROVAL), ("reject",)),
+    ],
+)
+def test_steering_that_waits_is_not_ended_by_what_it_answers(
+    gateway: Gateway, cli: Cli, before: Operation, arguments: tuple[str, ...]
+) -> None:
+    gateway.script = [before, before, before, fake.operation(Phase.ABORTED)]
+    gateway.hold.set()
+    verb, *rest = arguments
+    ran = cli("operation", verb, fake.ID, *rest, "--wait")
+    assert (ran.code, "create-cluster/demo aborted" in ran.err) == (1, True)
 
 
 def test_a_gateway_that_refuses_the_stream_ends_the_watch(gateway: Gateway, cli: Cli) -> None:

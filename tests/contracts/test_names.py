@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from contracts.cluster import ClusterSpec
 from contracts.names import (
+    DEPLOYMENT_NAME,
     IAM_ROLE,
     KUBERNETES_NAME,
     S3_BUCKET,
     ClusterNames,
     client_token,
+    deployment_name,
     derived_names,
     fit,
     slug,
@@ -50,6 +52,19 @@ def test_a_fitted_name_is_never_too_long_and_short_ones_stay_as_they_are(name: s
 @given(st.text(max_size=80))
 def test_what_is_suggested_for_a_bad_tag_is_a_good_one(text: str) -> None:
     assert tag_violation(slug(text)) is None
+
+
+@given(st.text(max_size=300))
+def test_a_deployment_that_is_called_after_its_model_has_a_name_that_kubernetes_takes(model: str) -> None:
+    assert DEPLOYMENT_NAME.violation(deployment_name(model)) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("Qwen/Qwen3-0.6B", "qwen3-0-6b"), ("/s3/models/Qwen-Qwen3-0.6B/", "qwen-qwen3-0-6b"), ("1.5B", "b")],
+)
+def test_a_deployment_is_called_after_the_last_part_of_its_model(model: str, name: str) -> None:
+    assert deployment_name(model) == name
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))

@@ -32,6 +32,7 @@ CLIENTS = {
     "tagging": "resourcegroupstaggingapi",
     "ec2": "ec2",
     "eks": "eks",
+    "fsx": "fsx",
     "iam": "iam",
     "pricing": "pricing",
     "s3": "s3",
@@ -62,11 +63,14 @@ PREFIXES = {"amp": "aps", "elbv2": "elasticloadbalancing", "resourcegroupstaggin
 """Services whose actions are called otherwise than botocore calls the service."""
 
 NEED_NO_PERMISSION = {"sts:GetCallerIdentity"}
+SIGNED_BY_HAND = {"aps:QueryMetrics"}
+"""What botocore has no operation for. (activities/autoscalers/metrics.py)"""
 
 TAGGING = {
     "aps": "aps:TagResource",
     "ec2": "ec2:CreateTags",
     "eks": "eks:TagResource",
+    "fsx": "fsx:TagResource",
     "iam:CreateRole": "iam:TagRole",
     "iam:CreateOpenIDConnectProvider": "iam:TagOpenIDConnectProvider",
     "sagemaker": "sagemaker:AddTags",
@@ -76,6 +80,7 @@ DEPENDENT = {
     "eks:CreateCluster": {"iam:CreateServiceLinkedRole", "iam:PassRole"},
     "eks:CreateNodegroup": {"ec2:RunInstances", "iam:CreateServiceLinkedRole", "iam:PassRole"},
     "eks:CreatePodIdentityAssociation": {"iam:GetRole", "iam:PassRole"},
+    "fsx:CreateFileSystem": {"ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole"},
     "sagemaker:CreateCluster": {
         "eks:AssociateAccessPolicy",
         "eks:CreateAccessEntry",
@@ -192,7 +197,7 @@ def needed(called: set[Operation]) -> set[str]:
     makes = {a for a in actions if a.split(":")[1].startswith(("Create", "Allocate")) and a != "ec2:CreateRoute"}
     tags = {TAGGING.get(action) or TAGGING.get(action.split(":")[0]) for action in makes}
     dependent = {each for action in actions for each in DEPENDENT.get(action, ())}
-    return actions | dependent | {tag for tag in tags if tag}
+    return actions | dependent | SIGNED_BY_HAND | {tag for tag in tags if tag}
 
 
 def test_the_policy_allows_what_the_activities_call_and_nothing_else(called: set[Operation]) -> None:

@@ -38,12 +38,14 @@ def _asked(console: Console, wrong: Wrong, **query: Any) -> dict[str, Any]:
 
 def _told(console: Console, wrong: Wrong) -> dict[str, Any]:
     """What the tool answers."""
+    tool = wrong.tool
+    assert tool is not None
 
     async def call() -> Any:
         assert console.token is not None
         face = create_server(console.gateway.url, console.token, tuple(Toolset))
         async with face.http, Client(face) as client:
-            return await client.call_tool(wrong.tool, wrong.arguments)
+            return await client.call_tool(tool, wrong.arguments)
 
     result = console.wait(call())
     assert result.is_error, result.structured_content
@@ -107,7 +109,8 @@ def test_the_tool_and_the_console_say_what_the_gateway_says(console: Console, wr
         pointed["field"] = wrong.pointed(expected["field"])
     if "errors" in expected:
         pointed["errors"] = [{**fault, "field": wrong.pointed(fault["field"])} for fault in expected["errors"]]
-    assert _told(console, wrong) == pointed
+    if wrong.tool is not None:
+        assert _told(console, wrong) == pointed
 
 
 def test_everything_that_starts_or_answers_an_operation_is_among_them() -> None:

@@ -12,6 +12,14 @@ from contracts.endpoints import Endpoint
 GROUP = {"instance_type": "ml.g6.4xlarge", "count": 1}
 ONE_GROUP = {"/instance_groups/0": ""}
 NODE = "i-0123456789abcdef0"
+COMMAND = "vllm serve Qwen/Qwen3-0.6B --port 8000"
+SERVER = {
+    "/name": "/deployment",
+    "/resources": "",
+    "/labels": "/options/labels",
+    "/shm_gib": "/options/shm_gib",
+}
+SOURCE = {"type": "hugging-face", "model_id": "Qwen/Qwen3-0.6B"}
 
 
 @dataclass(frozen=True)
@@ -19,7 +27,8 @@ class Wrong:
     """One wrong request. Where it names no cluster and no operation, it is about ones that are there."""
 
     endpoint: Endpoint[Any]
-    tool: str
+    tool: str | None
+    """None: it has none, since what it takes is a secret."""
     body: Any = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] | None = None
@@ -89,6 +98,39 @@ def _scaled_nodes(name: str, body: dict[str, Any]) -> Wrong:
     return Wrong(
         to.SCALE_NODE_GROUP, "cluster_nodegroup_scale", body, {"name": name}, given, places={"/name": "/node_group"}
     )
+
+
+def _deployed(name: str, command: str, gpu_count: Any, **other: Any) -> Wrong:
+    body = {"name": name, "command": command, "gpu_count": gpu_count, **other}
+    return Wrong(to.CREATE_DEPLOYMENT, "inference_deploy_container", body, given=_given_server(body), places=SERVER)
+
+
+def _given_server(body: dict[str, Any]) -> dict[str, Any]:
+    """What tools take for a model server: some of it by other names, some of it together as ``options``."""
+    given = {"deployment" if key == "name" else key: value for key, value in body.items()}
+    if options := {key: given.pop(key) for key in ("labels", "shm_gib") if key in given}:
+        given["options"] = options
+    return given
+
+
+def _endpoint(endpoint: Endpoint[Any], tool: str, body: dict[str, Any], **parameters: Any) -> Wrong:
+    given = {"endpoint" if key == "name" else key: value for key, value in body.items()}
+    return Wrong(endpoint, tool, body, parameters, given, places={"/name": "/endpoint"})
+
+
+def _pool_of_models(endpoint: Endpoint[Any], tool: str, body: dict[str, Any], **parameters: Any) -> Wrong:
+    given = {"model_pool" if key == "name" else key: value for key, value in {**parameters, **body}.items()}
+    return Wrong(endpoint, tool, body, parameters, given, places={"/name": "/model_pool"})
+
+
+def _router(body: dict[str, Any]) -> Wrong:
+    given = {"router" if key == "name" else key: value for key, value in body.items()}
+    return Wrong(to.CREATE_ROUTER, "router_create", body, given=given, places={"/name": "/router"})
+
+
+def _misnamed(endpoint: Endpoint[Any], tool: str, argument: str) -> Wrong:
+    given, places = {argument: "Bad_Name"}, {"/name": f"/{argument}"}
+    return Wrong(endpoint, tool, None, {"name": "Bad_Name"}, given, places)
 
 
 def _answered(endpoint: Endpoint[Any], tool: str, operation: str, body: dict[str, Any]) -> Wrong:
@@ -179,6 +221,78 @@ WRONG: list[Wrong] = [
     ),
     Wrong(to.CREATE_STORAGE, "s3_storage_create", {"claim": "X", "prefix": "no-slash"}),
     Wrong(to.CREATE_STORAGE, "s3_storage_create", {"claim": "data", "read_only": "perhaps"}),
+    Wrong(to.DELETE_STORAGE, "s3_storage_delete", None, {"claim": "data", "delete_file_system": "perhaps"}),
+    Wrong(to.CREATE_FSX_STORAGE, "fsx_storage_create", {"claim": "X", "file_system_id": "fs-1", "read_only": "maybe"}),
+    Wrong(to.CREATE_FSX_STORAGE, "fsx_storage_create", {"claim": "fsx"}),
+    Wrong(to.CREATE_FSX_STORAGE, "fsx_storage_create", {"create": {"capacity_gib": 1300}}),
+    Wrong(to.STORE_CREDENTIAL, None, {"token": "two words", "namespace": "A"}, {"name": "hub"}),
+    Wrong(to.STORE_CREDENTIAL, None, {}, {"name": "hub"}),
+    _misnamed(to.DELETE_CREDENTIAL, "credential_delete", "credential"),
+    Wrong(to.DOWNLOAD_MODEL, "model_download_enhanced", {"repository": "no-slash", "cpu": "many", "memory_gib": 0}),
+    Wrong(to.DOWNLOAD_MODEL, "model_download_enhanced", {"repository": "a/b", "path": "../up", "include": "all"}),
+    _deployed("A_b", COMMAND, -1, replicas=0, port=70_000, instance_types="all"),
+    _deployed("chat", "vllm serve m && rm x", 1),
+    _deployed("chat", "serve-it", 1),
+    _deployed("chat", COMMAND, 1, env={"A": "hf_" + "x" * 34}),
+    _deployed("chat", COMMAND, 1, labels={"instantstart.dev/x": "y"}, shm_gib=0, service="everywhere"),
+    _deployed("chat", COMMAND, 1, service="public", public="internet-facing"),
+    Wrong(
+        to.UPDATE_DEPLOYMENT,
+        "inference_update_deployment",
+        {"name": "chat", "command": COMMAND, "gpu_count": 1},
+        {"tag": "nobody", "name": "chat"},
+        {"cluster": "nobody", "deployment": "chat", "gpu_count": 1},
+    ),
+    Wrong(
+        to.SCALE_DEPLOYMENT,
+        "inference_scale_deployment",
+        {"replicas": -1},
+        {"name": "chat"},
+        {"deployment": "chat", "replicas": -1},
+    ),
+    _misnamed(to.DELETE_DEPLOYMENT, "inference_undeploy", "deployment"),
+    _pool_of_models(to.CREATE_MODEL_POOL, "model_pool_create", {"name": "A_b", "command": COMMAND, "gpu_count": "all"}),
+    _pool_of_models(to.CREATE_MODEL_POOL, "model_pool_create", {"name": "p", "command": "a | b", "gpu_count": 1}),
+    _pool_of_models(to.SCALE_MODEL_POOL, "model_pool_scale", {"replicas": 0}, name="pool"),
+    _pool_of_models(to.ASSIGN_MODEL_POOL, "model_pool_assign", {"assignments": {"Chat": 1, "b": -1}}, name="pool"),
+    _pool_of_models(
+        to.ASSIGN_MODEL_POOL,
+        "model_pool_assign",
+        {"assignments": {"chat": 1}, "public": {"chat": "internet-facing"}},
+        name="pool",
+    ),
+    _misnamed(to.DELETE_MODEL_POOL, "model_pool_delete", "model_pool"),
+    _router({"name": "R_", "target": {"deployment": "chat"}, "policy": "by luck", "replicas": 0}),
+    _router({"name": "front", "target": {"deployment": "chat", "pool": "pool"}}),
+    _router({"name": "front", "target": {"deployment": "chat"}, "service": "public", "public": "internet-facing"}),
+    _misnamed(to.DELETE_ROUTER, "router_delete", "router"),
+    _endpoint(
+        to.CREATE_ENDPOINT,
+        "endpoint_create",
+        {"name": "Q_", "source": {"type": "s3", "bucket": "B"}, "instance_types": ["g5.8xlarge"], "replicas": 0},
+    ),
+    _endpoint(
+        to.CREATE_ENDPOINT, "endpoint_create", {"name": "q", "source": SOURCE, "instance_types": ["ml.g5.xlarge"]}
+    ),
+    _endpoint(
+        to.UPDATE_ENDPOINT,
+        "endpoint_update",
+        {"name": "q", "source": {"type": "disk"}, "instance_types": [], "routing": "by luck"},
+        name="q",
+    ),
+    _misnamed(to.DELETE_ENDPOINT, "endpoint_delete", "endpoint"),
+    Wrong(to.CREATE_AUTOSCALER, "autoscaler_create", {"target": "chat", "triggers": []}),
+    Wrong(
+        to.CREATE_AUTOSCALER,
+        "autoscaler_create",
+        {"target": "chat", "min_replicas": 9, "triggers": [{"type": "cpu", "utilization": 50}]},
+    ),
+    Wrong(
+        to.CREATE_AUTOSCALER,
+        "autoscaler_create",
+        {"target": "Chat", "triggers": [{"type": "prometheus", "threshold": 0}, {"type": "luck"}]},
+    ),
+    _misnamed(to.DELETE_AUTOSCALER, "autoscaler_delete", "autoscaler"),
     Wrong(to.DELETE_CLUSTER, "cluster_delete", {"level": "hyperpod", "delete_bucket": True}),
     Wrong(to.DELETE_CLUSTER, "cluster_delete", {"level": "everything"}),
     _unknown(*_DECIDE, {"answer": {"choice": "wait"}}),

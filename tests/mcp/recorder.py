@@ -25,15 +25,24 @@ from contracts.answers import (
     OperationSpec,
     Readiness,
 )
+from contracts.autoscalers import AutoscalerDetail, AutoscalerList
 from contracts.cluster import ClusterView
+from contracts.command_report import ParsedCommand
+from contracts.credentials import CredentialList
+from contracts.deployments import DeploymentDetail, DeploymentList
 from contracts.durations import Durations
 from contracts.endpoints import ENDPOINTS, Endpoint
 from contracts.features import Feature, Features
+from contracts.inference import ModelAnswer, ServicesRead
 from contracts.jobs import JobDetail, JobList
+from contracts.managed_endpoints import EndpointDetail, EndpointList
+from contracts.model_pools import ModelPoolDetail, ModelPoolList
+from contracts.models import ModelList
 from contracts.operation import Operation
 from contracts.options import Options
 from contracts.plans import Plan
 from contracts.problem import Problem
+from contracts.routers import RouterDetail, RouterList
 from contracts.software import SoftwareRead
 from contracts.storage import StorageContents, StorageDefaults, StorageList
 from mcp_server.server import create_server
@@ -52,6 +61,53 @@ _OPERATION = {
     "started_by": "me",
     "started_at": NOW,
     "updated_at": NOW,
+}
+
+COMMAND = "vllm serve Qwen/Qwen3-0.6B --port 8000"
+_DEPLOYMENT = {
+    "namespace": "default",
+    "name": "chat",
+    "state": "ready",
+    "detail": "2 of 2 ready",
+    "engine": "vllm",
+    "image": "i",
+    "replicas": 2,
+    "created_at": NOW,
+}
+_ENDPOINT = {
+    "namespace": "default",
+    "name": "qwen",
+    "kind": "InferenceEndpointConfig",
+    "state": "ready",
+    "created_at": NOW,
+}
+_POOL = {
+    "namespace": "default",
+    "name": "pool",
+    "state": "ready",
+    "detail": "2 of 2 ready",
+    "engine": "vllm",
+    "image": "i",
+    "replicas": 2,
+    "created_at": NOW,
+}
+_ROUTER = {
+    "namespace": "default",
+    "name": "front",
+    "state": "ready",
+    "detail": "1 of 1 ready",
+    "target": "deployment chat",
+    "image": "i",
+    "replicas": 1,
+    "created_at": NOW,
+}
+_AUTOSCALER = {
+    "namespace": "default",
+    "name": "chat",
+    "target": "chat",
+    "state": "idle",
+    "min_replicas": 1,
+    "max_replicas": 5,
 }
 
 ANSWERS: dict[type[BaseModel], dict[str, Any]] = {
@@ -78,6 +134,25 @@ ANSWERS: dict[type[BaseModel], dict[str, Any]] = {
         "claim_exists": False,
     },
     StorageContents: {"claim": _CLAIM, "prefix": ""},
+    ModelList: {"read_at": NOW},
+    CredentialList: {"read_at": NOW},
+    ParsedCommand: {"command": {"engine": "vllm", "model": "Qwen/Qwen3-0.6B"}, "image": "i", "gpus_used": 1},
+    DeploymentList: {"deployments": [_DEPLOYMENT], "read_at": NOW},
+    DeploymentDetail: {
+        "deployment": _DEPLOYMENT,
+        "spec": {"name": "chat", "command": COMMAND, "gpu_count": 1, "resources": {"memory_gib": 64}},
+        "read_at": NOW,
+    },
+    ServicesRead: {"read_at": NOW},
+    ModelAnswer: {"namespace": "default", "service": "chat", "model": "m", "text": "Hello.", "seconds": 0.5},
+    ModelPoolList: {"model_pools": [_POOL], "read_at": NOW},
+    ModelPoolDetail: {"pool": _POOL, "read_at": NOW},
+    RouterList: {"routers": [_ROUTER], "read_at": NOW},
+    RouterDetail: {"router": _ROUTER, "read_at": NOW},
+    EndpointList: {"endpoints": [_ENDPOINT], "read_at": NOW},
+    EndpointDetail: {"endpoint": _ENDPOINT, "read_at": NOW},
+    AutoscalerList: {"autoscalers": [_AUTOSCALER], "read_at": NOW},
+    AutoscalerDetail: {"autoscaler": _AUTOSCALER, "read_at": NOW},
     JobList: {"read_at": NOW},
     JobDetail: {"job": {"namespace": "default", "name": "j", "state": "running"}, "read_at": NOW},
     Options: {
@@ -180,12 +255,12 @@ class Recorder:
         return httpx.Response(200, json=document)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Client]:
-        """A client of all tools in front of this gateway."""
+    async def connected(self, **options: Any) -> AsyncIterator[Client]:
+        """A client of all tools in front of this gateway. ``options``: those of ``mcp.Client``."""
         face = create_server("http://gateway", "token", tuple(Toolset))
         await face.http.aclose()
         face.http = httpx.AsyncClient(base_url="http://gateway", transport=httpx.MockTransport(self))
-        async with face.http, Client(face) as client:
+        async with face.http, Client(face, **options) as client:
             yield client
 
 

@@ -21,6 +21,7 @@ from tests.mcp.conftest import Connect, refused
 
 WITHOUT_A_TOOL = {
     "create_token": "the answer is a secret, which would go through the agent's conversation",
+    "store_credential": "its request is a secret, which would go through the agent's conversation",
     "create_session": "the answer is a secret; agents send their token with every call",
     "create_ticket": "the answer is a secret, for a sign-in link of a person",
     "end_session": "it ends the session that a request shows; agents show a token",
@@ -60,8 +61,24 @@ ORIGINAL = [
     "hyperpod_scale_instance_group",
     "hyperpod_delete_instance_group",
     "hyperpod_update_software",
+    "model_download_enhanced",
+    "inference_deploy_container",
+    "inference_list_services",
+    "inference_list_public_services",
+    "inference_call_model",
 ]
 """Tools of the original that prompts and skills of its users name."""
+
+ELSEWHERE = {
+    "cluster_create_eks_with_cidr": Toolset.NETWORK,
+    "cluster_nodegroup_scale": Toolset.NODE_GROUPS,
+    "cluster_nodegroup_delete": Toolset.NODE_GROUPS,
+    "hyperpod_node_delete": Toolset.NODES,
+    "hyperpod_update_software": Toolset.STAGES,
+    "s3_storage_get_defaults": Toolset.STORAGE,
+    "inference_list_public_services": Toolset.SERVING,
+}
+"""Of these, those that the default toolset has no room for: docs/mcp.md says why."""
 
 ONLY_MAKES = {"karpenter_install"}
 """Tools of a kind of operation that may destroy, which use it to make things only."""
@@ -78,9 +95,9 @@ def test_every_route_is_called_by_a_tool_or_exempt_for_a_reason() -> None:
     assert ENDPOINTS.keys() - called == WITHOUT_A_TOOL.keys()
 
 
-def test_the_originals_tools_are_among_the_default_ones_but_for_networks_of_ones_own() -> None:
-    assert set(ORIGINAL) - {each.name for each in _default()} == {"cluster_create_eks_with_cidr"}
-    assert set(ORIGINAL) <= {each.name for each in EVERY}
+def test_the_originals_tools_are_among_the_default_ones_but_for_those_that_are_rarely_called() -> None:
+    toolsets = {each.name: each.toolset for each in EVERY}
+    assert {name: toolsets[name] for name in ORIGINAL if toolsets[name] is not Toolset.DEFAULT} == ELSEWHERE
 
 
 def test_clients_that_drop_tools_beyond_forty_drop_none_of_the_default_ones() -> None:

@@ -24,14 +24,13 @@ from mcp_server.naming import candidates
 from mcp_server.server import definitions
 from tests.mcp.conftest import Connect, answered, refused
 from tests.mcp.recorder import ANSWERS, ARN, NOW, Asked, Recorder
+from tests.mcp.serving_cases import SERVING_CASES, Case
 
 TAG = {"tag": "demo"}
 NODE = "hyperpod-i-0123456789abcdef0"
 GROUP = {"instance_type": "ml.g6.4xlarge", "count": 2}
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 ON = {"enabled": True}
-
-Case = tuple[str, dict[str, Any], str, dict[str, str], dict[str, list[str]], Any]
 
 CASES: list[Case] = [
     # tool, arguments, route, places, query, body
@@ -206,6 +205,7 @@ CASES: list[Case] = [
     ("access_revoke_token", {"name": "bob"}, "revoke_token", {"name": "bob"}, {}, None),
     ("audit_list", {"page_size": 5}, "list_audit", {}, {"page_size": ["5"]}, None),
     ("platform_get_readiness", {}, "get_readiness", {}, {}, None),
+    *SERVING_CASES,
 ]  # fmt: skip
 
 SEVERAL: dict[str, set[str]] = {
@@ -427,6 +427,14 @@ async def test_what_stands_in_the_way_of_a_new_cluster_is_told_whatever_its_tag(
         ("operation_abort", "operation", {}),
         ("job_get_status", "namespace", {"job": "j"}),
         ("node_get", "node", {}),
+        ("inference_undeploy", "deployment", {}),
+        ("inference_call_model", "service_name", {"prompt": "Hi"}),
+        ("credential_delete", "credential", {}),
+        ("endpoint_delete", "endpoint", {}),
+        ("model_pool_delete", "model_pool", {}),
+        ("router_delete", "router", {}),
+        ("autoscaler_delete", "autoscaler", {}),
+        ("s3_storage_delete", "claim", {}),
     ],
 )
 async def test_a_name_that_leads_to_another_route_is_refused_and_nothing_is_sent(

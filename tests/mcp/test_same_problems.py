@@ -132,7 +132,7 @@ async def test_reading_tools_leave_no_trace_in_the_audit_trail(
         for each in (await client.list_tools()).tools:
             assert each.annotations is not None
             needed = set(each.input_schema.get("required", []))
-            if not each.annotations.read_only_hint or each.name in ("plan_make", "wait_seconds"):
+            if not each.annotations.read_only_hint or each.name in AUDITED:
                 continue
             arguments = {name: NAMED[name] for name in needed}
             if "cluster" in each.input_schema["properties"]:
@@ -141,5 +141,19 @@ async def test_reading_tools_leave_no_trace_in_the_audit_trail(
     assert (await gateway.admin.get("/api/v1/audit?page_size=1")).json()["entries"][:1] == before
 
 
-NAMED = {"operation": "create-cluster/none", "kind": "create-cluster", "node": "n-1", "job": "j-1"}
+AUDITED = ("plan_make", "inference_call_model", "wait_seconds")
+"""Reading tools that the trail holds, since they are sent, or that take long."""
+
+NAMED = {
+    "operation": "create-cluster/none",
+    "kind": "create-cluster",
+    "node": "n-1",
+    "job": "j-1",
+    "command": "vllm serve m",
+    "deployment": "chat",
+    "endpoint": "qwen",
+    "autoscaler": "chat",
+    "model_pool": "pool",
+    "router": "front",
+}
 """Values of the arguments that reading tools need."""

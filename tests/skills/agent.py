@@ -12,7 +12,7 @@ from mcp import Client
 
 from tests.skills.reading import SKILLS, Skill
 
-DECISIONS = frozenset({"tag", "availability_zone", "instance_type", "count", "capacity"})
+DECISIONS = frozenset({"tag", "availability_zone", "instance_type", "count", "capacity", "gpu_count", "yes"})
 """All that an agent may ask its user."""
 
 PASSING = frozenset({"unavailable", "throttled"})
@@ -88,7 +88,7 @@ class Agent:
         """Make a plan and show it; nothing may stand in its way."""
         plan = await self.call("plan_make", kind=kind, cluster=cluster, spec=spec)
         assert plan["valid"], plan["blockers"]
-        assert plan["needs_approval"], "else the user must say yes first"
+        assert plan["needs_approval"] or "yes" in self.user.asked, "else the user must say yes first"
         steps = Counter(f"{each['action']} {each['kind']}" for each in plan["changes"])
         cost = (plan.get("cost") or {}).get("per_hour")
         self.tell(f"The plan: {dict(steps)}; {cost} an hour; {'; '.join(plan['warnings'])}")

@@ -20,6 +20,7 @@ AGENTS = FOLDER / "agents"
 PATHS = sorted(path.parent for path in FOLDER.glob("*/SKILL.md"))
 TOOLS: dict[str, Definition] = {definition.name: definition for definition in definitions()}
 FAMILIES = frozenset(name.split("_")[0] for name in TOOLS)
+ARGUMENTS = frozenset(name for tool in TOOLS.values() for name in tool.tool().parameters["properties"])
 
 _JSON = {"true": True, "false": False, "null": None}
 _CODE = re.compile(r"`([^`]+)`")
@@ -85,7 +86,7 @@ class Skill:
     @cached_property
     def tools(self) -> frozenset[str]:
         """Every tool that is named, with arguments or without."""
-        bare = {span for span in self.code if _NAME.fullmatch(span) and span.split("_")[0] in FAMILIES}
+        bare = {span for span in self.code if _NAME.fullmatch(span) and span.split("_")[0] in FAMILIES} - ARGUMENTS
         return frozenset(bare | {call.tool for call in self.calls})
 
     def parameters(self, tool: str) -> frozenset[str]:

@@ -20,7 +20,9 @@ def test_there_is_a_skill_for_each_part_of_a_clusters_life() -> None:
     assert set(SKILLS) == {
         "add-capacity",
         "create-cluster",
+        "deploy-model",
         "manage-features",
+        "model-pool",
         "repair-nodes",
         "teardown",
         *READ_ONLY,

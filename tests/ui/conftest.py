@@ -26,6 +26,7 @@ from streamlit.testing.v1 import AppTest
 from temporalio.client import Client
 
 from contracts.operation import Phase
+from contracts.sealing import new_key
 from tests.api.conftest import Gateway, dev_server, running_gateway, running_worker, start_cluster
 from ui import session
 from ui.app import SCRIPT
@@ -141,13 +142,23 @@ def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         temporal = await stack.enter_async_context(dev_server())
         await stack.enter_async_context(running_worker(temporal))
         folder = tmp_path_factory.mktemp("console")
-        gateway = await stack.enter_async_context(running_gateway(folder, temporal))
+        key = folder / "seal.key"
+        key.write_text(new_key())
+        gateway = await stack.enter_async_context(running_gateway(folder, temporal, seal_key_file=key))
         return Console(loop, gateway, temporal)
+
+    async def end() -> None:
+        await stack.aclose()
+        # What watches over event streams ends with nobody.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     try:
         yield asyncio.run_coroutine_threadsafe(begin(), loop).result(60)
     finally:
-        asyncio.run_coroutine_threadsafe(stack.aclose(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(end(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

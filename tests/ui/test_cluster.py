@@ -8,10 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from contracts.operation import Phase
-from tests.api.fake_workflows import ODD_KEYS
 from tests.ui.conftest import Console, texts
 from tests.ui.sent import Sent, recorded
-from ui import cluster_jobs, cluster_storage
+from ui import cluster_jobs
 
 PLANE: dict[str, Any] = {
     "name": "eks-1",
@@ -253,65 +252,6 @@ def test_history_of_a_new_cluster_is_empty(console: Console) -> None:
     assert "has ended yet" in texts(cluster(console, "History"))
 
 
-def test_storage_lists_claims_and_leads_into_them(console: Console) -> None:
-    page = cluster(console, "Storage")
-    assert "ml/s3-claim" in cells(page)
-    assert "others" in cells(page)
-
-    page.button("storage/into/deep/").click().run()
-
-    assert (page.query_params["claim"], page.query_params["prefix"]) == ("ml/s3-claim", "deep/")
-    assert all(key in cells(page) for key in ODD_KEYS[:2])
-    page.button("storage/root").click().run()
-    assert "prefix" not in page.query_params
-
-
-def test_storage_turns_pages(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_storage, "_PAGE", 2)
-    page = cluster(console, "Storage")
-    assert ODD_KEYS[1] in cells(page)
-
-    page.button("storage/next").click().run()
-
-    assert ODD_KEYS[1] not in cells(page)
-    assert ODD_KEYS[3] in cells(page)
-    page.button("storage/first").click().run()
-    assert ODD_KEYS[1] in cells(page)
-
-
-def test_a_claim_that_is_not_there_is_said_so(console: Console) -> None:
-    page = cluster(console, "Storage", claim="ml/other")
-
-    assert "ml/s3-claim" in cells(page)
-
-
-def test_more_storage_is_asked_for_as_entered(console: Console, sent: list[Sent]) -> None:
-    page = cluster(console, "Storage")
-    form = f"{tag_of(page)}/create-storage"
-    page.text_input(f"{form}/claim").set_value("data")
-    page.text_input(f"{form}/bucket").set_value("theirs")
-    page.toggle(f"{form}/read_only").set_value(True)
-
-    page.button(f"{form}/plan").click().run()
-    page.button(f"{form}/start").click().run()
-
-    assert not page.exception
-    assert [each.body for each in sent] == [{"claim": "data", "bucket": "theirs", "read_only": True}] * 2
-    assert [each.planned for each in sent] == [True, False]
-    assert page.query_params["id"] == f"create-storage/{form.partition('/')[0]}/data"
-
-
-def test_refused_storage_is_marked_at_its_field_and_kept(console: Console) -> None:
-    page = cluster(console, "Storage")
-    form = f"{tag_of(page)}/create-storage"
-    page.text_input(f"{form}/claim").set_value("Not A Name")
-
-    page.button(f"{form}/plan").click().run()
-
-    assert any("Not A Name" in each.value for each in page.markdown if each.value.startswith(":red["))
-    assert page.text_input(f"{form}/claim").value == "Not A Name"
-
-
 def test_jobs_are_filtered_by_the_address_and_looked_at_closely(console: Console) -> None:
     page = cluster(console, "Jobs", state="failed")
 
@@ -432,12 +372,11 @@ def test_a_deletion_that_is_not_wanted_after_all_sends_nothing_more(console: Con
     assert all(each.planned for each in sent)
 
 
-@pytest.mark.parametrize("tab", ["Care", "Delete", "Storage"])
+@pytest.mark.parametrize("tab", ["Care", "Delete"])
 def test_a_viewer_sees_everything_and_starts_nothing(console: Console, tab: str) -> None:
     console.role = "viewer"
     page = cluster(console, tab, parts={"control_plane": PLANE})
 
-    looks = ("cluster-picker/", "storage/")
-    starting = [each for each in page.button if not str(each.key).startswith(looks)]
+    starting = [each for each in page.button if not str(each.key).startswith("cluster-picker/")]
     assert starting
     assert all(each.disabled for each in starting)

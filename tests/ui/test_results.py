@@ -10,8 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from contracts.plans import Plan
+from contracts.sizes import size_text
 from tests.ui.conftest import PATIENCE, texts
-from ui.cluster_storage import size_text
 
 
 def shown(kind: str, result: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from contracts import dependencies, eks, hyperpod, identity, network, options, s
 from contracts.activity import Act, Wait
 from contracts.cluster import ACQUIRE_LEASES, HOLDER_STATE, Acquire, Acquired, Holder, HolderState
 from contracts.lease import LeaseGrant
+from contracts.plans import MAKE_PLAN, PlanDraft, PlanFindings
 from contracts.problem import ProblemCode, problem
 
 Answer = Callable[[Any], BaseModel]
@@ -36,6 +37,8 @@ class FakeAccount:
         self.pace = 0.05
         """Seconds between the heartbeats of one that is held."""
         self.changed = True
+        self.refusals: list[ProblemCode] = []
+        """Why the next requests for leases are refused."""
         self.record: dict[str, Any] = {}
         """What the cluster's record has, where an operation asks for its leases."""
         self.answers: dict[str, Answer] = dict(self._answers())
@@ -76,6 +79,11 @@ class FakeAccount:
     def _leases(self) -> Callable[..., Any]:
         @activity.defn(name=ACQUIRE_LEASES.name)
         async def acquire(call: Acquire) -> Acquired:
+            if self.refusals:
+                found = problem(self.refusals.pop(0), "another holds what is needed")
+                raise ApplicationError(
+                    found.detail, found.model_dump(mode="json"), type=found.code.value, non_retryable=True
+                )
             record = call.record.model_copy(update=self.record)
             return Acquired(grant=LeaseGrant(granted=True), record=record)
 
@@ -130,6 +138,7 @@ class FakeAccount:
             )
 
         return {
+            MAKE_PLAN.name: lambda _: PlanFindings(draft=PlanDraft()),
             network.PLAN_NETWORK.name: lambda _: network.NetworkPlan(
                 vpc_cidr="10.90.0.0/16",
                 service_cidr="10.100.0.0/16",
@@ -214,6 +223,11 @@ class FakeAccount:
             hyperpod.LIST_NODES.name: lambda _: hyperpod.Nodes(cluster=cluster(["workers"]), nodes=[node("workers")]),
             storage.ENSURE_CLAIM.name: lambda _: claim("Pending"),
             storage.WAIT_FOR_CLAIM.name: lambda _: claim("Bound"),
+            storage.ENSURE_PROBE.name: lambda _: storage.Probe(pod="probe", state=storage.ProbeState.RUNNING),
+            storage.WAIT_FOR_PROBE.name: lambda _: storage.Probe(
+                pod="probe", state=storage.ProbeState.VERIFIED, node="hyperpod-i-1"
+            ),
+            storage.REMOVE_PROBE.name: lambda _: storage.ProbeRemoved(pod="probe"),
         }
 
 

@@ -21,7 +21,7 @@ from contracts.decision import Abort, Resolution
 from contracts.names import cluster_id, operation_id
 from contracts.operation import Origin, Outcome, Phase, Start
 from contracts.problem import ProblemCode
-from contracts.storage import ENSURE_CLAIM, StorageSpec
+from contracts.storage import ENSURE_CLAIM, WAIT_FOR_CLAIM, Claim, StorageSpec
 from tests.workflows.conftest import create, until
 from tests.workflows.fakes import REGION, FakeAccount
 from worker.platform import workflow_runner
@@ -120,6 +120,25 @@ async def test_operations_that_share_nothing_run_side_by_side(client: Client, ac
     assert Outcome.model_validate(await two.result()).phase is Phase.SUCCEEDED
     await one.execute_update("abort", Abort(by="bob"))
     await one.result()
+
+
+async def test_the_record_keeps_what_operations_side_by_side_have_made(
+    client: Client, account: FakeAccount, tag: str
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+
+    def made(name: str) -> Claim:
+        return Claim(claim=name, namespace="default", volume=f"v-{name}", phase="Bound", bucket="own")
+
+    account.answers[ENSURE_CLAIM.name] = lambda asked: made(asked.spec.claim)
+    account.answers[WAIT_FOR_CLAIM.name] = lambda asked: made(asked.claim)
+    account.fail(ENSURE_CLAIM, ProblemCode.CONFLICT)
+    one = await add_storage(client, tag, "one")
+    await until(one, lambda p: p.phase is Phase.BLOCKED)
+    await (await add_storage(client, tag, "two")).result()
+    await one.execute_update("resolve", Resolution(action="retry", stage="storage", attempt=1, by="bob"))
+    await one.result()
+    assert {each.claim for each in (await view(client, tag)).record.storage} >= {"one", "two"}
 
 
 async def test_who_may_not_wait_is_refused_at_once_with_the_holders_name(
@@ -232,6 +251,21 @@ async def test_an_entity_does_not_end_while_somebody_waits_for_its_cluster(
     assert [each.operation for each in (await view(client, tag)).holding] == [running.id]
     hold.set()
     await running.result()
+    async with asyncio.timeout(10):
+        await entity.result()
+
+
+async def test_who_comes_after_the_deletion_leaves_no_empty_cluster_behind(
+    client: Client, tag: str, account: FakeAccount
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    entity = client.get_workflow_handle(cluster_id(tag))
+    await entity.signal("retire", RecordChange(changes={}, by=f"delete-cluster/{tag}"))
+    async with asyncio.timeout(10):
+        await entity.result()
+
+    late = await (await add_storage(client, tag, "late")).result()
+    assert Outcome.model_validate(late).phase is Phase.ABORTED
     async with asyncio.timeout(10):
         await entity.result()
 

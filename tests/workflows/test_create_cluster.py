@@ -224,6 +224,7 @@ async def test_two_stages_that_fail_side_by_side_block_together_and_each_is_reso
     assert Outcome.model_validate(await handle.result()).phase is Phase.SUCCEEDED
 
 
+@pytest.mark.real_server
 async def test_an_abort_stops_the_wait_starts_nothing_more_and_reports_what_exists(
     client: Client, account: FakeAccount
 ) -> None:

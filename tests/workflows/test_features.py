@@ -164,6 +164,7 @@ async def test_blockers_stop_it_before_anything_is_changed(
     assert (await handle.result()).phase is Phase.ABORTED
 
 
+@pytest.mark.real_server
 async def test_an_abort_ends_features_that_wait_for_others(
     client: Client, account: FakeAccount, cluster: Cluster
 ) -> None:

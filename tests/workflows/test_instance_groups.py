@@ -216,6 +216,7 @@ async def test_another_failure_than_a_shortage_blocks(client: Client, account: F
     assert found.decision is None
 
 
+@pytest.mark.real_server
 async def test_the_last_of_two_counts_wins(client: Client, account: FakeAccount) -> None:
     account.hold[hyperpod.WAIT_FOR_HYPERPOD.name] = asyncio.Event()
     handle = await start(client, SCALE_INSTANCE_GROUP, {"group": "workers", "count": 5})

@@ -152,6 +152,7 @@ async def test_a_shortage_blocks_and_a_retry_with_another_type_makes_the_group_a
     assert account.calls[node_groups.WAIT_FOR_NODE_GROUP_GONE.name] == 1
 
 
+@pytest.mark.real_server
 async def test_the_last_number_wins(client: Client, account: FakeAccount) -> None:
     account.hold[node_groups.WAIT_FOR_NODE_GROUP.name] = asyncio.Event()
     handle = await start(client, SCALE_NODE_GROUP, {"node_group": "gpu", "desired": 5})

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.testing import WorkflowEnvironment
 
 from contracts import drain, queues, software
 from contracts.catalogue import DELETE_NODES as DELETE
@@ -39,7 +37,7 @@ from contracts.nodes import (
 from contracts.operation import Origin, Outcome, Phase, StageState, Start
 from contracts.plans import MAKE_PLAN, PlanDraft, PlanFindings
 from contracts.problem import FieldError, ProblemCode
-from tests.workflows.conftest import hosting, progress, until
+from tests.workflows.conftest import progress, until
 from tests.workflows.fakes import REGION, FakeAccount
 from workflows.nodes import DeleteNodes, RebootNodes, ReplaceNodes
 from workflows.software import UpdateSoftwareOfGroups
@@ -65,12 +63,6 @@ def back(request: Any) -> NodesBack:
         NodeOutcome(before=each.name, now=f"new-{each.name}", instance_group="workers") for each in request.nodes
     ]
     return NodesBack(cluster=HYPERPOD, nodes=[], outcomes=outcomes)
-
-
-@pytest.fixture
-async def client(time_skipping: WorkflowEnvironment, account: FakeAccount) -> AsyncIterator[Client]:
-    async with hosting(time_skipping.client, account, OPERATIONS):
-        yield time_skipping.client
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +222,7 @@ async def test_an_aborted_deletion_gives_back_only_nodes_that_stay(client: Clien
     assert given == [[f"hyperpod-{second}"]]
 
 
+@pytest.mark.real_server
 async def test_an_operation_that_is_cancelled_lets_pods_come_again(client: Client, account: FakeAccount) -> None:
     account.hold[drain.DRAIN_NODES.name] = asyncio.Event()
     handle = await start(client, REPLACE, nodes=NODES, drain=True)

@@ -1,11 +1,24 @@
-"""The pages: one module each, with a function ``page`` that draws it."""
+"""The pages of the console: one module each, with a function ``page`` that draws it."""
 
 from __future__ import annotations
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from ui.pages import access, capacity, cluster, create, features, import_cluster, nodes, operation, operations, overview
+from ui.pages import (
+    access,
+    capacity,
+    cluster,
+    create,
+    features,
+    import_cluster,
+    nodes,
+    operation,
+    operations,
+    overview,
+    serving,
+    storage,
+)
 
 
 def navigation() -> dict[str, list[StreamlitPage]]:
@@ -21,6 +34,10 @@ def navigation() -> dict[str, list[StreamlitPage]]:
             st.Page(capacity.page, title="Capacity", url_path="capacity", icon=":material/memory:"),
             st.Page(features.page, title="Features", url_path="features", icon=":material/toggle_on:"),
             st.Page(nodes.page, title="Nodes", url_path="nodes", icon=":material/dns:"),
+        ],
+        "Models": [
+            st.Page(storage.page, title="Storage and models", url_path="storage", icon=":material/database:"),
+            st.Page(serving.page, title="Serving", url_path="serving", icon=":material/rocket_launch:"),
         ],
         "New": [
             st.Page(create.page, title="Create a cluster", url_path="create", icon=":material/add_circle:"),

@@ -1,4 +1,4 @@
-"""One cluster: its state, what runs on it, its parts, storage, jobs and history; looking after it and deleting it."""
+"""One cluster: its state, what runs on it, its parts, jobs and history; looking after it and deleting it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ui.cluster_history import history_tab, past_operations
 from ui.cluster_jobs import jobs_tab
 from ui.cluster_parts import access_tab, control_plane_part, dependencies_part, hyperpod_part, network_part
 from ui.cluster_picker import chosen_cluster, view_of
-from ui.cluster_storage import storage_tab
 from ui.cluster_teardown import teardown_tab
 from ui.links import page_link
 from ui.problems import escaped, problem_box
@@ -48,7 +47,6 @@ def _tabs(view: ClusterView, caller: Caller) -> None:
     may = may_change(caller)
     drawn: dict[str, Callable[[], None]] = {
         "Overview": lambda: _overview(view),
-        "Storage": lambda: storage_tab(view.record, may),
         "Jobs": lambda: jobs_tab(view.record),
         "History": lambda: history_tab(view),
         "IDs": lambda: access_tab(view.record),

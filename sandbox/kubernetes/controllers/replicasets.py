@@ -13,6 +13,7 @@ from sandbox.kubernetes.store import DELETED, Change
 from .base import PODS, Controller, Key, controller_of, is_active, is_deleted, is_ready, object_key
 
 REPLICA_SETS = ("apps", "replicasets")
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 BURST = 50
 """How many pods are made before the others are looked at."""
 
@@ -48,9 +49,7 @@ class ReplicaSetController(Controller):
                 self.later(10, key)
                 break
         if len(active) > wanted:
-            # Pods that do not run yet go first.
-            surplus = sorted(active, key=lambda p: (is_ready(p), bool(dig(p, "spec.nodeName"))))[: len(active) - wanted]
-            for pod in surplus:
+            for pod in sorted(active, key=_worth)[: len(active) - wanted]:
                 self.registry.delete(pods, pod)
                 active.remove(pod)
         elif len(active) < wanted and failure is None:
@@ -83,3 +82,25 @@ class ReplicaSetController(Controller):
         since = [parse_time((condition(pod, "Ready") or {})["lastTransitionTime"]) for pod in ready]
         left = [at + wanted - self.registry.now() for at in since]
         return sum(seconds <= 0 for seconds in left), min((seconds for seconds in left if seconds > 0), default=None)
+
+
+def _worth(pod: Json) -> tuple[bool, int, bool, int, float, int, float]:
+    """What goes first when there are too many: without a node, not running, not Ready, of low deletion cost, Ready for
+    a short time only, often restarted, new.
+
+    (Kubernetes: ReplicaSet, isolating pods and pod deletion cost; pkg/controller, ActivePodsWithRanks)
+    """
+    phase = {"Pending": 0, "Unknown": 1, "Running": 2}.get(dig(pod, "status.phase", "Unknown"), 1)
+    ready = is_ready(pod)
+    since = parse_time((condition(pod, "Ready") or {})["lastTransitionTime"]) if ready else 0.0
+    restarts = sum(status.get("restartCount", 0) for status in dig(pod, "status.containerStatuses", []))
+    made = parse_time(pod["metadata"]["creationTimestamp"])
+    return bool(dig(pod, "spec.nodeName")), phase, ready, _cost(pod), -since, -restarts, -made
+
+
+def _cost(pod: Json) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0

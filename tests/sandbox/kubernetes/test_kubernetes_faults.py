@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import urllib3
@@ -47,6 +48,20 @@ def test_lost_requests_and_lost_responses(
     assert bool(found) == happened
     entries = standalone.ledger.query(operation=f"POST /api/v1/namespaces/{namespace}/configmaps")
     assert [(e["effect"], e["response_lost"]) for e in entries] == [(happened, True)]
+
+
+def test_a_call_that_is_held_up_goes_on_when_its_rule_is_taken_away(
+    standalone: Standalone, core: client.CoreV1Api, namespace: str
+) -> None:
+    held = {"operation": "POST .*/configmaps", "action": "latency", "latency": 100, "times": 1}
+    standalone.faults.replace([held])
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(core.create_namespaced_config_map, namespace, {"metadata": {"name": "held"}})
+        while not standalone.faults.report()["fired"]:
+            time.sleep(0.01)
+        assert core.list_namespaced_config_map(namespace, field_selector="metadata.name=held").items == []
+        standalone.faults.clear()
+        assert made.result(timeout=60).metadata.name == "held"
 
 
 def test_ledger_counts_effects_once(standalone: Standalone, core: client.CoreV1Api, namespace: str) -> None:

@@ -144,3 +144,14 @@ def test_autoscalers_of_pods_are_kept(models: Models, api: client.ApiClient) -> 
     scaling.create_namespaced_horizontal_pod_autoscaler(models.namespace, body)
     found = scaling.read_namespaced_horizontal_pod_autoscaler("chat", models.namespace)
     assert found.spec.max_replicas == 3
+
+
+def test_of_ready_pods_those_of_low_deletion_cost_go_first(models: Models) -> None:
+    models.deploy(server("chat", replicas=3), ready=3)
+    dear, *others = [pod.metadata.name for pod in models.pods("chat")]
+    cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "100"}}}
+    models.core.patch_namespaced_pod(dear, models.namespace, cost)
+    models.apps.patch_namespaced_deployment_scale("chat", models.namespace, {"spec": {"replicas": 1}})
+    wait_for(lambda: len(models.pods("chat")) == 1)
+    assert [pod.metadata.name for pod in models.pods("chat")] == [dear]
+    assert others
