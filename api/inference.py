@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from api.auth import Reader, Starter
 from api.managed import Tag, with_control_plane
 from api.model_calls import Called, called
 from api.services import Parts, reply
+from api.streams import event_stream
 from contracts.catalogue import LIST_SERVICES_WORKFLOW
 from contracts.inference import CallModel, CallRequest, ListServices, ModelAnswer, ServicesRead
 from contracts.names import KUBERNETES_NAME
@@ -79,11 +80,7 @@ async def call_model(
     call = await called(services.temporal, f"{tag}/{namespace}/{name}/{uuid.uuid4()}", question)
     if not body.stream:
         return reply(await call.answer())
-    return EventSourceResponse(
-        _events(call),
-        ping=services.settings.ping_seconds,
-        headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
-    )
+    return event_stream(services.settings, _events(call))
 
 
 async def _events(call: Called) -> AsyncIterator[ServerSentEvent]:

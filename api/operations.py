@@ -20,6 +20,7 @@ from api.mapping import Linker, Seen, from_row
 from api.problems import refuse, wrong_field
 from api.rows import Row
 from api.services import Parts, Services, reply, state_headers
+from api.streams import event_stream
 from contracts import queues, visibility
 from contracts.answers import OperationPage, OperationSpec
 from contracts.catalogue import KINDS
@@ -127,10 +128,7 @@ async def watch_operation(
     """Server-sent events: ``progress`` with the operation whenever it changes, its version as the event's id; ``end``
     with the operation when it has ended. With ``Last-Event-ID``, begins behind what that reader has seen."""
     seen = await services.operation(unquote(id), run_id)
-    stream = _events(services, services.linker(request), seen, last_event_id)
-    return EventSourceResponse(
-        stream, ping=services.settings.ping_seconds, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    )
+    return event_stream(services.settings, _events(services, services.linker(request), seen, last_event_id))
 
 
 async def _events(
