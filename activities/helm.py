@@ -139,7 +139,16 @@ class Helm:
                 f"{OWNER_LABEL}={_owner()}",
             ]
             self.run(*arguments, "--output", "json", seconds=self.timeout + QUICK_SECONDS)
-        return self.history(chart.release, chart.namespace)[-1], True
+        made = self.history(chart.release, chart.namespace)[-1]
+        if made.status != "deployed":
+            # helm ends well even where it could not note down that it is done.
+            fail(
+                ProblemCode.UNAVAILABLE,
+                f"helm has ended, and release {chart.release} is {made.status}",
+                "The platform tries again.",
+                retry=True,
+            )
+        return made, True
 
     def owned(self) -> dict[tuple[str, str], Revision]:
         """The releases that we installed, in any state, by namespace and name."""

@@ -47,7 +47,9 @@ else:
         "rb"}})
     elif command == "upgrade":
         text = sys.argv[sys.argv.index("--description") + 1]
-        history.append({{"revision": number, "status": "deployed", "chart": "c-1", "updated": now, "description":
+        world["labels"] = dict([sys.argv[sys.argv.index("--labels") + 1].split("=")])
+        ended = "pending-install" if world.pop("forgets", False) else "deployed"
+        history.append({{"revision": number, "status": ended, "chart": "c-1", "updated": now, "description":
         text}})
     elif command == "sleep":
         with open(state, "w") as file:
@@ -167,6 +169,17 @@ def test_our_own_dead_attempt_is_freed_at_once(fake: Fake, helm: Helm, chart: He
     fake.set(("pending-install", 5.0), labels={name: owner})
     ensure(helm, chart, attempt=2)
     assert fake.commands() == ["uninstall", "upgrade"]
+
+
+def test_a_helm_that_ends_well_without_having_noted_it_is_not_believed(
+    fake: Fake, helm: Helm, chart: HelmChart
+) -> None:
+    fake.state.write_text(json.dumps({**fake.read(), "forgets": True}))
+    with pytest.raises(ApplicationError) as caught:
+        ensure(helm, chart)
+    assert (caught.value.type, caught.value.non_retryable) == ("unavailable", False)
+    assert ensure(helm, chart, attempt=2)[0].status == "deployed"
+    assert fake.commands() == ["upgrade", "uninstall", "upgrade"]
 
 
 def test_a_helm_that_hangs_is_killed(helm: Helm) -> None:
