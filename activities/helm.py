@@ -178,16 +178,17 @@ class Helm:
 
     def _recover(self, chart: HelmChart, history: list[Revision]) -> None:
         """Free a release that a helm left in the middle of something when it died: back to the newest revision that was
-        deployed, else away with it.
+        deployed, else to the end of what was begun. One that was going away goes.
 
         helm keeps no lock but this status. Its owner is dead if it was an earlier attempt of ours, or if it has had
         more time than helm allows itself.
         """
         stuck = history[-1]
         self._check_abandoned(chart, stuck)
-        good = next((each for each in reversed(history) if each.status in INSTALLED), None)
+        # An install that was begun is the only one that there is: going "back" to it makes what it has not made yet.
+        good = next((each for each in reversed(history) if each.status in INSTALLED), stuck)
         where = ("--namespace", chart.namespace, "--timeout", f"{self.timeout}s")
-        if good is not None and stuck.status != "uninstalling":
+        if stuck.status != "uninstalling":
             self.run("rollback", chart.release, str(good.number), *where, seconds=self.timeout + QUICK_SECONDS)
         else:
             self.run("uninstall", chart.release, *where, seconds=self.timeout + QUICK_SECONDS)

@@ -140,7 +140,8 @@ def test_credentials_are_in_the_environment_alone(fake: Fake, helm: Helm, chart:
 @pytest.mark.parametrize(
     ("history", "recovery"),
     [
-        ([("pending-install", 3600.0)], "uninstall"),
+        ([("pending-install", 3600.0)], "rollback"),
+        ([("deployed", 9000.0), ("uninstalling", 3600.0)], "uninstall"),
         ([("deployed", 9000.0), ("pending-upgrade", 3600.0)], "rollback"),
         ([("superseded", 9000.0), ("failed", 8000.0), ("pending-rollback", 3600.0)], "rollback"),
     ],
@@ -168,7 +169,7 @@ def test_our_own_dead_attempt_is_freed_at_once(fake: Fake, helm: Helm, chart: He
     name, owner = call[call.index("--labels") + 1].split("=")
     fake.set(("pending-install", 5.0), labels={name: owner})
     ensure(helm, chart, attempt=2)
-    assert fake.commands() == ["uninstall", "upgrade"]
+    assert fake.commands() == ["rollback", "upgrade"]
 
 
 def test_a_helm_that_ends_well_without_having_noted_it_is_not_believed(
@@ -179,7 +180,7 @@ def test_a_helm_that_ends_well_without_having_noted_it_is_not_believed(
         ensure(helm, chart)
     assert (caught.value.type, caught.value.non_retryable) == ("unavailable", False)
     assert ensure(helm, chart, attempt=2)[0].status == "deployed"
-    assert fake.commands() == ["upgrade", "uninstall", "upgrade"]
+    assert fake.commands() == ["upgrade", "rollback", "upgrade"]
 
 
 def test_a_helm_that_hangs_is_killed(helm: Helm) -> None:
