@@ -97,8 +97,10 @@ def _news(seen: Written, now: Written) -> list[tuple[str, Any]]:
 
 async def _heartbeat(found: WorkflowExecutionDescription | None) -> Written | None:
     """What the call's activity last told."""
-    for pending in found.raw_description.pending_activities if found is not None else ():
-        if pending.HasField("heartbeat_details") and found is not None:
+    if found is None:
+        return None
+    for pending in found.raw_description.pending_activities:
+        if pending.HasField("heartbeat_details"):
             (told,) = await found.data_converter.decode(pending.heartbeat_details.payloads[:1], [Written])
             return Written.model_validate(told)
     return None

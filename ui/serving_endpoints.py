@@ -46,8 +46,8 @@ def endpoints_tab(record: ClusterRecord, may: bool) -> None:
         if chosen is not None:
             with st.container(border=True):
                 _one(record.tag, found[chosen], action, may)
-    with st.expander("Create a managed endpoint", icon=":material/add:", expanded=not found):
-        _create(record.tag, may)
+        with st.expander("Create a managed endpoint", icon=":material/add:", expanded=not found):
+            _create(record.tag, may)
 
 
 @st.fragment(run_every=_EVERY)

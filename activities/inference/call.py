@@ -6,8 +6,8 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -28,7 +28,21 @@ SAID_SECONDS = 0.2
 """Between two heartbeats of a call that streams."""
 PATHS = {"chat": "v1/chat/completions", "completions": "v1/completions"}
 
-Say = Callable[[Written], None]
+
+@dataclass
+class _Draft:
+    """What a stream has brought, in its pieces: joined only when somebody wants to know."""
+
+    model: str = ""
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+
+    @property
+    def pieces(self) -> int:
+        return len(self.text) + len(self.reasoning)
+
+    def written(self) -> Written:
+        return Written(model=self.model, text="".join(self.text), reasoning="".join(self.reasoning))
 
 
 class InferenceActivities:
@@ -50,29 +64,29 @@ class InferenceActivities:
         Raises NOT_FOUND for a service or model that is not there, NOT_READY where no pod answers, INVALID with the
         server's words for a request that it refuses, UNAVAILABLE where it breaks off, TIMEOUT where it is silent.
         """
-        written: list[Written] = []
+        draft = _Draft()
         left = threading.Event()
         loop = asyncio.get_running_loop()
-        calling = loop.run_in_executor(self._threads, self._call, request, written.append, left)
+        calling = loop.run_in_executor(self._threads, self._call, request, draft, left)
         said = 0
         try:
             while not calling.done():
                 await asyncio.wait([calling], timeout=SAID_SECONDS)
-                if len(written) > said:
-                    said = len(written)
-                    activity.heartbeat(written[-1].model_dump(mode="json"))
+                if draft.pieces > said:
+                    said = draft.pieces
+                    activity.heartbeat(draft.written().model_dump(mode="json"))
             return await calling
         finally:
             left.set()
 
-    def _call(self, asked: CallModel, say: Say, left: threading.Event) -> ModelAnswer:
+    def _call(self, asked: CallModel, draft: _Draft, left: threading.Event) -> ModelAnswer:
         with self._kubernetes.connect(asked.region, asked.eks_cluster) as api:
             port = asked.request.port or read_service(api, asked.namespace, asked.service).port
             upstream = Upstream(asked.namespace, asked.service, port)
             model = asked.request.model or first_model(api, upstream)
             call = _Call(api, upstream, asked, model)
             try:
-                return call.stream(say, left) if asked.request.stream else call.whole()
+                return call.stream(draft, left) if asked.request.stream else call.whole()
             except HTTPError as error:
                 if not _is_silence(error):
                     raise
@@ -145,8 +159,9 @@ class _Call:
             usage=document.get("usage") or {},
         )
 
-    def stream(self, say: Say, left: threading.Event) -> ModelAnswer:
-        text, reasoning, finish, usage = "", "", None, dict[str, Any]()
+    def stream(self, draft: _Draft, left: threading.Event) -> ModelAnswer:
+        draft.model = self._model
+        finish, usage = None, dict[str, Any]()
         seconds = self._asked.request.timeout_seconds
         with proxy.streamed(self._api, self._upstream, self._path, self._body(), seconds) as (refusal, events):
             if refusal is not None:
@@ -161,16 +176,18 @@ class _Call:
                 usage = piece.get("usage") or usage
                 for choice in piece.get("choices") or ():
                     delta = choice.get("delta") or choice
-                    text += delta.get("content") or delta.get("text") or ""
-                    reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
+                    if text := delta.get("content") or delta.get("text"):
+                        draft.text.append(text)
+                    if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
+                        draft.reasoning.append(reasoning)
                     finish = choice.get("finish_reason") or finish
-                if self._first is None and (text or reasoning):
+                if self._first is None and draft.pieces:
                     self._first = time.monotonic() - self._began
-                say(Written(model=self._model, text=text, reasoning=reasoning))
+        written = draft.written()
         if finish is None and not left.is_set():
-            detail = f"{self._upstream} broke off after {len(text)} characters"
+            detail = f"{self._upstream} broke off after {len(written.text)} characters"
             fail(ProblemCode.UNAVAILABLE, detail, "Look at the server's pods, then call again.")
-        return self._answer(text, reasoning or None, finish, usage)
+        return self._answer(written.text, written.reasoning or None, finish, usage)
 
     def _piece(self, event: str) -> dict[str, Any]:
         try:
