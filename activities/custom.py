@@ -13,9 +13,8 @@ from kubernetes.client.exceptions import ApiException
 
 from activities.errors import fail
 from activities.features.foreign import CONTROLLERS
-from activities.kubernetes import PAGE, REQUEST_TIMEOUT, listed, read_or_none
+from activities.kubernetes import APPLY, PAGE, REQUEST_TIMEOUT, listed, read_or_none
 from activities.node_pools.objects import is_ours, manifest
-from activities.storage.pairs import APPLY
 from contracts.features import Feature
 from contracts.problem import ProblemCode
 

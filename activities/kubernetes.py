@@ -22,6 +22,7 @@ from kubernetes.client.exceptions import ApiException
 
 from activities.aws import AwsClients
 from activities.errors import fail, is_absent
+from contracts.names import FIELD_MANAGER
 from contracts.problem import ProblemCode
 
 TOKEN_SECONDS = 14 * 60
@@ -30,6 +31,13 @@ REFRESH_SECONDS = TOKEN_SECONDS - 120
 REQUEST_TIMEOUT = (5, 30)
 """Seconds to connect and to read. Longer than the 10 s that an admission webhook may take."""
 PAGE = 500
+APPLY: dict[str, Any] = {
+    "field_manager": FIELD_MANAGER,
+    "field_validation": "Strict",
+    "_content_type": "application/apply-patch+yaml",
+    "_request_timeout": REQUEST_TIMEOUT,
+}
+"""How a patch is a server-side apply of ours. (Kubernetes API concepts: server-side apply)"""
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from api.auth import Reader
-from api.managed import STARTS, Start, Tag, asking, known, with_control_plane
+from api.managed import NAMESPACE, STARTS, Start, Tag, asking, known, with_control_plane
 from api.problems import parse, wrong_field
 from api.services import Parts, reply
 from contracts import catalogue
@@ -27,16 +27,13 @@ from contracts.deployments import (
     ScaleDeploymentSpec,
 )
 from contracts.model import Model
-from contracts.names import KUBERNETES_NAME
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/deployments", tags=["deployments"])
 
-_NAMESPACE: dict[str, Any] = {"max_length": KUBERNETES_NAME.maximum, "pattern": f"^{KUBERNETES_NAME.pattern}$"}
-
 Name = Annotated[str, Path(description="The deployment's name.", examples=["qwen3-chat"], max_length=63)]
-Namespace = Annotated[str, Query(description="The deployment's namespace.", **_NAMESPACE)]
+Namespace = Annotated[str, Query(description="The deployment's namespace.", **NAMESPACE)]
 OneNamespace = Annotated[
-    str | None, Query(description="Only deployments of this namespace; of all without it.", **_NAMESPACE)
+    str | None, Query(description="Only deployments of this namespace; of all without it.", **NAMESPACE)
 ]
 
 

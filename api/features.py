@@ -6,13 +6,12 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.auth import Reader
-from api.managed import STARTS, Start, Tag, known
+from api.managed import STARTS, Start, Tag, asking, known
 from api.problems import refuse
 from api.services import Parts, reply
 from contracts import catalogue
 from contracts.feature_site import site_of
 from contracts.features import FeatureChanges, Features, ReadFeatures
-from contracts.network import Scope
 from contracts.problem import ProblemCode
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/features", tags=["features"])
@@ -24,7 +23,7 @@ async def list_features(services: Parts, principal: Reader, tag: Tag) -> Respons
     installed is ``foreign``. 503 where no worker answers in time: the cluster's record has what was last read."""
     record = await known(services, tag)
     asked_by, asked = principal.name, catalogue.READ_FEATURES_WORKFLOW
-    scope = Scope(cluster=record.tag, region=record.region, created_by=asked_by, request_id=asked)
+    scope = asking(record, asked_by, asked)
     site = site_of(record, scope)
     if site is None:
         raise refuse(

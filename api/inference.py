@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from api.auth import Reader, Starter
-from api.managed import Tag, with_control_plane
+from api.managed import NAMESPACE, Tag, with_control_plane
 from api.model_calls import Called, called
 from api.services import Parts, reply
 from api.streams import event_stream
@@ -21,8 +21,6 @@ from contracts.inference import CallModel, CallRequest, ListServices, ModelAnswe
 from contracts.names import KUBERNETES_NAME
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/services", tags=["inference"])
-
-_NAMESPACE: dict[str, Any] = {"max_length": KUBERNETES_NAME.maximum, "pattern": f"^{KUBERNETES_NAME.pattern}$"}
 
 Name = Annotated[
     str,
@@ -33,9 +31,9 @@ Name = Annotated[
         pattern=f"^{KUBERNETES_NAME.pattern}$",
     ),
 ]
-Namespace = Annotated[str, Query(description="The Service's namespace.", **_NAMESPACE)]
+Namespace = Annotated[str, Query(description="The Service's namespace.", **NAMESPACE)]
 OneNamespace = Annotated[
-    str | None, Query(description="Only Services of this namespace; of all without it.", **_NAMESPACE)
+    str | None, Query(description="Only Services of this namespace; of all without it.", **NAMESPACE)
 ]
 Public = Annotated[bool, Query(description="Only those with a load balancer.")]
 

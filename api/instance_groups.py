@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from api.auth import Reader
-from api.managed import STARTS, Start, Tag, known
+from api.managed import STARTS, Start, Tag, asking, known
 from api.problems import parse
 from api.services import Parts, Services, reply
 from contracts import catalogue
@@ -25,7 +25,6 @@ from contracts.instance_groups import (
     ScaleInstanceGroupSpec,
     UpdateInstanceGroupSpec,
 )
-from contracts.network import Scope
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/instance-groups", tags=["instance groups"])
 
@@ -52,7 +51,7 @@ async def list_instance_groups(services: Parts, principal: Reader, tag: Tag) -> 
 
 
 async def _look(services: Services, record: ClusterRecord, name: str, by: str) -> HyperPodCluster | None:
-    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=READ_INSTANCE_GROUPS_WORKFLOW)
+    scope = asking(record, by, READ_INSTANCE_GROUPS_WORKFLOW)
     question = ReadGroups(scope=scope, hyperpod_cluster=name)
     return await services.lookups.read_if_answered(READ_INSTANCE_GROUPS_WORKFLOW, record.tag, question, HyperPodCluster)
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from api import pages
 from api.auth import Reader
-from api.managed import Tag, known, with_control_plane
+from api.managed import NAMESPACE, Tag, known, with_control_plane
 from api.operations import PageToken, page_reply
 from api.services import Parts, reply
 from contracts.catalogue import LIST_JOBS_WORKFLOW, READ_JOB_WORKFLOW
 from contracts.jobs import MOST_ON_A_PAGE, JobDetail, JobList, JobsRead, JobState, ListJobs, ReadJob
-from contracts.names import KUBERNETES_NAME
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/jobs", tags=["jobs"])
 
-_NAMESPACE: dict[str, Any] = {"max_length": KUBERNETES_NAME.maximum, "pattern": f"^{KUBERNETES_NAME.pattern}$"}
-
-Namespace = Annotated[str, Path(description="The Job's namespace.", examples=["default"], **_NAMESPACE)]
+Namespace = Annotated[str, Path(description="The Job's namespace.", examples=["default"], **NAMESPACE)]
 OneNamespace = Annotated[
-    str | None, Query(description="Only Jobs of this namespace; of all namespaces without it.", **_NAMESPACE)
+    str | None, Query(description="Only Jobs of this namespace; of all namespaces without it.", **NAMESPACE)
 ]
 Name = Annotated[
     str,

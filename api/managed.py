@@ -24,12 +24,15 @@ from contracts.access import Principal
 from contracts.catalogue import OperationKind
 from contracts.cluster import MEMO_RECORD, MEMO_SUMMARY, ClusterRecord, ClusterSummary
 from contracts.eks import ControlPlane
+from contracts.names import KUBERNETES_NAME
 from contracts.network import Scope
 from contracts.operation import Operation
 from contracts.plans import Plan
 from contracts.problem import ProblemCode
 
 Tag = Annotated[str, Path(description="The cluster's tag.", examples=["demo"], max_length=63)]
+NAMESPACE: dict[str, Any] = {"max_length": KUBERNETES_NAME.maximum, "pattern": f"^{KUBERNETES_NAME.pattern}$"}
+"""What a namespace in a path or query must keep."""
 ValidateOnly = Annotated[bool, Query(description="Check everything and answer with the plan (200); touch nothing.")]
 WaitForLeases = Annotated[
     bool, Query(description="Queue behind operations that hold what is needed; false: fail at once instead.")

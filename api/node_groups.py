@@ -8,14 +8,13 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from api.auth import Reader
-from api.managed import STARTS, Start, Tag, known
+from api.managed import STARTS, Start, Tag, asking, known
 from api.problems import parse
 from api.services import Parts, Services, reply
 from contracts import catalogue
 from contracts.answers import NodeGroupList
 from contracts.catalogue import LIST_NODE_GROUPS_WORKFLOW
 from contracts.cluster import ClusterRecord
-from contracts.network import Scope
 from contracts.node_groups import (
     DeleteNodeGroupSpec,
     ListNodeGroups,
@@ -43,7 +42,7 @@ async def list_node_groups(services: Parts, principal: Reader, tag: Tag) -> Resp
 async def _look(services: Services, record: ClusterRecord, by: str) -> NodeGroups | None:
     if record.control_plane is None:
         return NodeGroups()
-    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=LIST_NODE_GROUPS_WORKFLOW)
+    scope = asking(record, by, LIST_NODE_GROUPS_WORKFLOW)
     question = ListNodeGroups(scope=scope, eks_cluster=record.control_plane.name)
     return await services.lookups.read_if_answered(LIST_NODE_GROUPS_WORKFLOW, record.tag, question, NodeGroups)
 

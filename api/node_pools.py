@@ -8,13 +8,12 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from api.auth import Reader
-from api.managed import STARTS, Start, Tag, known
+from api.managed import STARTS, Start, Tag, asking, known
 from api.services import Parts, Services, reply
 from contracts import catalogue
 from contracts.answers import NodePoolList
 from contracts.catalogue import LIST_NODE_POOLS_WORKFLOW
 from contracts.cluster import ClusterRecord
-from contracts.network import Scope
 from contracts.node_pools import (
     DeleteNodePoolSpec,
     ListNodePools,
@@ -41,7 +40,7 @@ async def list_node_pools(services: Parts, principal: Reader, tag: Tag) -> Respo
 async def _look(services: Services, record: ClusterRecord, by: str) -> NodePools | None:
     if record.control_plane is None:
         return NodePools()
-    scope = Scope(cluster=record.tag, region=record.region, created_by=by, request_id=LIST_NODE_POOLS_WORKFLOW)
+    scope = asking(record, by, LIST_NODE_POOLS_WORKFLOW)
     question = ListNodePools(scope=scope, eks_cluster=record.control_plane.name)
     return await services.lookups.read_if_answered(LIST_NODE_POOLS_WORKFLOW, record.tag, question, NodePools)
 

@@ -15,10 +15,9 @@ from activities.context import operation_id
 from activities.credentials.opening import opened
 from activities.credentials.uses import users_of
 from activities.errors import fail
-from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients, read_or_none
+from activities.kubernetes import APPLY, REQUEST_TIMEOUT, KubernetesClients, read_or_none
 from activities.nodes.sight import Raw, items
 from activities.settings import Settings
-from activities.storage.pairs import APPLY
 from contracts.credentials import (
     DELETE_CREDENTIAL,
     LIST_CREDENTIALS,

@@ -10,7 +10,7 @@ from temporalio import activity
 from activities.context import operation_id, run_id
 from activities.deployments import manifests, objects
 from activities.errors import fail
-from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
+from activities.kubernetes import KubernetesClients
 from activities.nodes.sight import Raw
 from activities.settings import Settings
 from contracts.deployments import (
@@ -32,7 +32,7 @@ from contracts.deployments import (
     ServicesMade,
     SetReplicas,
 )
-from contracts.names import ANNOTATION_OPERATION, ANNOTATION_RUN, ANNOTATION_SPEC, FIELD_MANAGER
+from contracts.names import ANNOTATION_OPERATION, ANNOTATION_RUN, ANNOTATION_SPEC
 from contracts.problem import ProblemCode
 
 KEPT_ANNOTATIONS = (ANNOTATION_OPERATION, ANNOTATION_RUN, ANNOTATION_SPEC, manifests.ANNOTATION_SPEC_HASH)
@@ -130,14 +130,7 @@ class DeploymentActs:
                     "Change its limits, or delete the autoscaler first (delete-autoscaler).",
                     field="/replicas",
                 )
-            if before["spec"].get("replicas") != request.replicas:
-                client.AppsV1Api(api).patch_namespaced_deployment_scale(
-                    request.name,
-                    request.namespace,
-                    {"spec": {"replicas": request.replicas}},
-                    field_manager=FIELD_MANAGER,
-                    _request_timeout=REQUEST_TIMEOUT,
-                )
+            objects.set_replicas(api, before, request.replicas)
             after = objects.required(api, request.namespace, request.name, request.scope.cluster, self._pace)
         return objects.as_object(before, after)
 

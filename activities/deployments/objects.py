@@ -14,7 +14,7 @@ from activities.custom import Kind, changed, list_all
 from activities.deployments.manifests import Manifest, default_mounts
 from activities.deployments.trouble import as_raw
 from activities.errors import fail
-from activities.kubernetes import REQUEST_TIMEOUT, read_or_none
+from activities.kubernetes import APPLY, REQUEST_TIMEOUT, read_or_none
 from activities.node_pools.objects import is_ours
 from activities.nodes.sight import Raw, items, labels_of
 from contracts.deployment_parts import DEFAULT_CLAIM, StorageMount
@@ -23,14 +23,8 @@ from contracts.inference import LABEL_SERVES, Serves
 from contracts.names import ANNOTATION_OPERATION, ANNOTATION_RUN, ANNOTATION_SPEC, FIELD_MANAGER, LABEL_DEPLOYMENT
 from contracts.problem import ProblemCode
 
-APPLY: dict[str, Any] = {
-    "field_manager": FIELD_MANAGER,
-    "field_validation": "Strict",
-    # It is ours: who has scaled it by hand meanwhile gives way.
-    "force": True,
-    "_content_type": "application/apply-patch+yaml",
-    "_request_timeout": REQUEST_TIMEOUT,
-}
+OWN: dict[str, Any] = {**APPLY, "force": True}
+"""An apply of what is ours: who has scaled it by hand meanwhile gives way."""
 REVISION = "deployment.kubernetes.io/revision"
 SCALED_OBJECT = Kind("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
 
@@ -47,15 +41,32 @@ def service(api: client.ApiClient, namespace: str, name: str) -> Raw | None:
     return as_raw(found) if found is not None else None
 
 
-def deployments(api: client.ApiClient, namespace: str | None = None) -> list[Raw]:
-    """Every model server of ours."""
+def labelled(api: client.ApiClient, label: str, namespace: str | None = None) -> list[Raw]:
+    """Every Deployment with the label, of one namespace or of all."""
     apps = client.AppsV1Api(api)
     listing = (
         apps.list_deployment_for_all_namespaces
         if namespace is None
         else partial(apps.list_namespaced_deployment, namespace)
     )
-    return list(items(listing, label_selector=LABEL_DEPLOYMENT))
+    return list(items(listing, label_selector=label))
+
+
+def deployments(api: client.ApiClient, namespace: str | None = None) -> list[Raw]:
+    """Every model server of ours."""
+    return labelled(api, LABEL_DEPLOYMENT, namespace)
+
+
+def set_replicas(api: client.ApiClient, found: Raw, replicas: int) -> None:
+    """Give a Deployment another number of replicas, if it has not got that."""
+    if found["spec"].get("replicas") != replicas:
+        client.AppsV1Api(api).patch_namespaced_deployment_scale(
+            found["metadata"]["name"],
+            found["metadata"]["namespace"],
+            {"spec": {"replicas": replicas}},
+            field_manager=FIELD_MANAGER,
+            _request_timeout=REQUEST_TIMEOUT,
+        )
 
 
 def services_of(api: client.ApiClient, namespace: str, name: str) -> list[Raw]:
@@ -96,7 +107,7 @@ def _has_owner(found: Raw, uid: str) -> bool:
 
 def apply_deployment(api: client.ApiClient, manifest: Manifest) -> Raw:
     name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
-    client.AppsV1Api(api).patch_namespaced_deployment(name, namespace, manifest, **APPLY)
+    client.AppsV1Api(api).patch_namespaced_deployment(name, namespace, manifest, **OWN)
     applied = deployment(api, namespace, name)
     if applied is None:
         remedy = "Look who deletes it, then retry."
@@ -106,7 +117,7 @@ def apply_deployment(api: client.ApiClient, manifest: Manifest) -> Raw:
 
 def apply_service(api: client.ApiClient, manifest: Manifest) -> None:
     name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
-    client.CoreV1Api(api).patch_namespaced_service(name, namespace, manifest, **APPLY)
+    client.CoreV1Api(api).patch_namespaced_service(name, namespace, manifest, **OWN)
 
 
 def delete(method: Any, found: Raw, **options: Any) -> None:

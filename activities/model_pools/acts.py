@@ -107,14 +107,7 @@ class ModelPoolActs:
                 detail, remedy = too_few(wish, request.replicas)
                 fail(ProblemCode.CONFLICT, detail, remedy, field="/replicas")
             self._protect(api, request)
-            if before["spec"].get("replicas") != request.replicas:
-                client.AppsV1Api(api).patch_namespaced_deployment_scale(
-                    request.name,
-                    request.namespace,
-                    {"spec": {"replicas": request.replicas}},
-                    field_manager=FIELD_MANAGER,
-                    _request_timeout=REQUEST_TIMEOUT,
-                )
+            deployments.set_replicas(api, before, request.replicas)
             after = objects.required(api, request.namespace, request.name, request.scope.cluster, self._pace)
         return deployments.as_object(before, after)
 

@@ -27,13 +27,7 @@ WHAT = "model pool"
 
 def pools(api: client.ApiClient, namespace: str | None = None) -> list[Raw]:
     """Every pool of ours."""
-    apps = client.AppsV1Api(api)
-    listing = (
-        apps.list_deployment_for_all_namespaces
-        if namespace is None
-        else partial(apps.list_namespaced_deployment, namespace)
-    )
-    return list(items(listing, label_selector=LABEL_MODEL_POOL))
+    return objects.labelled(api, LABEL_MODEL_POOL, namespace)
 
 
 def is_pool(found: Raw, cluster: str) -> bool:

@@ -14,7 +14,7 @@ from activities.aws import AwsClients
 from activities.credentials.secrets import check_namespace, read_token
 from activities.errors import fail
 from activities.jobs.view import as_pod
-from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients, read_or_none
+from activities.kubernetes import APPLY, REQUEST_TIMEOUT, KubernetesClients, read_or_none
 from activities.models import job as made
 from activities.models.hub import Hub, HubError, Refusal, explain, look_up
 from activities.models.manifests import is_denied, listed_files, read_manifest, stored_files
@@ -23,7 +23,6 @@ from activities.models.progress import explain as explain_ending
 from activities.nodes.sight import Raw, items
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
-from activities.storage.pairs import APPLY
 from activities.storage.volumes import storage_claims
 from contracts.models import (
     DELETE_DOWNLOAD,

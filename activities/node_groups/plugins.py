@@ -14,7 +14,7 @@ from temporalio import activity
 
 from activities.context import operation_id
 from activities.instance_types import EFA, NVIDIA
-from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
+from activities.kubernetes import APPLY, REQUEST_TIMEOUT, KubernetesClients
 from activities.node_groups.observe import LABEL_EFA, LABEL_GROUP
 from contracts.names import ANNOTATION_OPERATION, FIELD_MANAGER, LABEL_CLUSTER, ClusterNames
 from contracts.node_groups import ENSURE_DEVICE_PLUGINS, DevicePlugins, EnsureDevicePlugins
@@ -75,10 +75,7 @@ class DevicePluginActivities:
                     plugin.name,
                     NAMESPACE,
                     manifest(plugin, request.scope.cluster),
-                    field_manager=FIELD_MANAGER,
-                    field_validation="Strict",
-                    _content_type="application/apply-patch+yaml",
-                    _request_timeout=REQUEST_TIMEOUT,
+                    **APPLY,
                 )
                 names.append(f"{NAMESPACE}/{plugin.name}")
                 changed = True

@@ -14,7 +14,7 @@ from kubernetes.client.exceptions import ApiException
 from activities.context import operation_id
 from activities.errors import fail
 from activities.instance_types import NEURON, NVIDIA
-from activities.kubernetes import REQUEST_TIMEOUT
+from activities.kubernetes import APPLY, REQUEST_TIMEOUT
 from activities.node_groups.observe import list_nodes, see
 from contracts.names import ANNOTATION_OPERATION, FIELD_MANAGER, LABEL_CLUSTER, ClusterNames
 from contracts.node_pools import NodePool
@@ -76,10 +76,7 @@ def apply(api: client.ApiClient, kind: Kind, cluster: str, name: str, spec: Obje
         **kind.place,
         name=name,
         body=manifest(f"{kind.group}/{kind.version}", kind.kind, cluster, name, spec),
-        field_manager=FIELD_MANAGER,
-        field_validation="Strict",
-        _content_type="application/apply-patch+yaml",
-        _request_timeout=REQUEST_TIMEOUT,
+        **APPLY,
     )
     # The client gives nothing back for the answer 201 (created).
     applied = get(api, kind, name)

@@ -45,7 +45,7 @@ class RouterActs:
                 part = known[manifest["kind"]]
                 before = part.get(spec.name, spec.namespace)
                 objects.refuse_foreign(before, part.kind, scope.cluster, self._pace)
-                part.patch(spec.name, spec.namespace, manifest, **deployments.APPLY)
+                part.patch(spec.name, spec.namespace, manifest, **deployments.OWN)
                 different = different or before is None or _differs(before, manifest)
         return RouterAccess(name=spec.name, changed=different)
 

@@ -62,13 +62,7 @@ def parts(api: client.ApiClient) -> dict[str, Part]:
 
 def routers(api: client.ApiClient, namespace: str | None = None) -> list[Raw]:
     """Every router of ours."""
-    apps = client.AppsV1Api(api)
-    listing = (
-        apps.list_deployment_for_all_namespaces
-        if namespace is None
-        else partial(apps.list_namespaced_deployment, namespace)
-    )
-    return list(items(listing, label_selector=LABEL_ROUTER))
+    return deployments.labelled(api, LABEL_ROUTER, namespace)
 
 
 def all_of(api: client.ApiClient, namespace: str, name: str) -> list[tuple[Part, Raw]]:

@@ -12,19 +12,12 @@ from kubernetes import client
 
 from activities.context import operation_id
 from activities.errors import fail
-from activities.kubernetes import REQUEST_TIMEOUT, read_or_none
+from activities.kubernetes import APPLY, read_or_none
 from activities.storage.volumes import DRIVERS, LABEL_STORAGE, mount_option, phase_of
 from contracts.names import ANNOTATION_OPERATION, FIELD_MANAGER, LABEL_CLUSTER, ClusterNames
 from contracts.network import Scope
 from contracts.problem import FieldError, ProblemCode
 from contracts.storage import StorageType
-
-APPLY: dict[str, Any] = {
-    "field_manager": FIELD_MANAGER,
-    "field_validation": "Strict",
-    "_content_type": "application/apply-patch+yaml",
-    "_request_timeout": REQUEST_TIMEOUT,
-}
 
 Manifest = dict[str, Any]
 
