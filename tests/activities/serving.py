@@ -47,35 +47,17 @@ from contracts.plans import MAKE_PLAN, MakePlan, PlanDraft
 from contracts.problem import Problem
 from sandbox import credentials as known
 from tests.activities.conftest import REGION, Runner, Sandbox, problem, settings
-from tests.activities.world import World
+from tests.activities.world import OnCluster, World
 
 TYPE = "ml.g5.12xlarge"
 """4 GPUs of 22 GiB."""
 
 
 @dataclasses.dataclass
-class Servers:
+class Servers(OnCluster):
     """A cluster with two nodes of four GPUs, a claim on a bucket, and model servers."""
 
-    world: World
-    activities: Activities
-    sandbox: Sandbox
     made: int = 0
-
-    @property
-    def run(self) -> Runner:
-        return self.world.run
-
-    @property
-    def cluster(self) -> str:
-        return self.world.control_plane.name
-
-    @property
-    def place(self) -> dict[str, Any]:
-        return {"scope": self.world.scope, "eks_cluster": self.cluster}
-
-    def api(self) -> Any:
-        return self.activities.kubernetes.connect(REGION, self.cluster)
 
     def furnish(self) -> None:
         room = {"cpu": "47", "memory": "180Gi", "pods": "110", "nvidia.com/gpu": "4"}

@@ -45,7 +45,7 @@ from contracts.problem import Problem
 from sandbox import credentials as known
 from sandbox.hub.repositories import MEMBER, READER
 from tests.activities.conftest import REGION, Runner, Sandbox, problem, settings
-from tests.activities.world import World, until
+from tests.activities.world import OnCluster, World, until
 
 GATED, PRIVATE = "meta-llama/Llama-3.1-8B-Instruct", "acme/internal-7b"
 LONG = {"deadline_hours": 168}
@@ -53,28 +53,10 @@ LONG = {"deadline_hours": 168}
 
 
 @dataclasses.dataclass
-class Site:
+class Site(OnCluster):
     """A cluster with a node and two claims: ``s3-claim`` on a bucket, ``lustre`` on a file system."""
 
-    world: World
-    activities: Activities
-    sandbox: Sandbox
     attempts: int = 0
-
-    @property
-    def run(self) -> Runner:
-        return self.world.run
-
-    @property
-    def cluster(self) -> str:
-        return self.world.control_plane.name
-
-    @property
-    def place(self) -> dict[str, Any]:
-        return {"scope": self.world.scope, "eks_cluster": self.cluster}
-
-    def api(self) -> Any:
-        return self.activities.kubernetes.connect(REGION, self.cluster)
 
     def furnish(self) -> None:
         with self.api() as api:

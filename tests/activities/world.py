@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from activities.registry import Activities
 from contracts.capacity import InstanceGroupSpec
 from contracts.eks import (
     ENSURE_CONTROL_PLANE,
@@ -62,7 +63,7 @@ from contracts.network import (
     Subnet,
     Vpc,
 )
-from tests.activities.conftest import Runner
+from tests.activities.conftest import REGION, Runner, Sandbox
 
 
 def until(condition: Callable[[], bool], seconds: float = 30) -> None:
@@ -206,3 +207,27 @@ class World:
             lifecycle_scripts_uri=self.scripts.uri,
             groups=list(groups),
         )
+
+
+@dataclass
+class OnCluster:
+    """What tests of things in a cluster work with: ``world``'s cluster, and the activities that it was made by."""
+
+    world: World
+    activities: Activities
+    sandbox: Sandbox
+
+    @property
+    def run(self) -> Runner:
+        return self.world.run
+
+    @property
+    def cluster(self) -> str:
+        return self.world.control_plane.name
+
+    @property
+    def place(self) -> dict[str, Any]:
+        return {"scope": self.world.scope, "eks_cluster": self.cluster}
+
+    def api(self) -> Any:
+        return self.activities.kubernetes.connect(REGION, self.cluster)
