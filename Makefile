@@ -3,7 +3,7 @@ VENV ?= .venv
 export VENV PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo up down reset test lock bench clean
+.PHONY: help setup setup-dev demo up down reset test iam reference lock audit fuzz bench chaos clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,25 @@ test: setup-dev ## ruff, mypy, import-linter and pytest (ARGS="tests/cli -k watc
 bench: setup-dev ## run the benchmarks
 	@$(VENV)/bin/python -m bench $(ARGS)
 
+iam: setup-dev ## generate the IAM policies and docs/iam.md from what the activities call, and the template with them
+	@$(VENV)/bin/python -m scripts.generate_iam $(ARGS)
+	@$(VENV)/bin/python deploy/cloudformation/build.py
+
+reference: setup-dev ## generate docs/reference/ from the code
+	@$(VENV)/bin/python -m scripts.generate_reference $(ARGS)
+
+chaos: setup-dev ## run N seeded schedules of operations and faults, or one (N=20 JOBS=2, SEED=7 WITHOUT=3,5)
+	@$(VENV)/bin/python -m tests.chaos -n $(or $(N),10) --first $(or $(FIRST),1) --jobs $(or $(JOBS),1) \
+		$(if $(SEED),--seed $(SEED)) $(if $(WITHOUT),--without $(WITHOUT))
+
 lock: ## make the locks anew from pyproject.toml (needs uv)
 	@bash requirements/lock.sh
+
+audit: ## look the locked packages up in an advisory database (needs one that can be reached)
+	@$(VENV)/bin/python scripts/audit.py
+
+fuzz: setup-dev ## try the parsers with far more inputs than the tests do (ARGS="--seconds 600")
+	@$(VENV)/bin/python scripts/fuzz.py $(ARGS)
 
 clean: ## remove what setup and the tools made; data is kept
 	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .import_linter_cache

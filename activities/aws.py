@@ -17,6 +17,7 @@ import boto3
 from botocore.config import Config
 from temporalio import activity
 
+from activities import aws_calls
 from activities.context import attempt, bound, operation_id
 from activities.settings import VERSION, Settings
 from contracts.names import TAG_CLUSTER, TAG_CREATED_BY, TAG_OPERATION, TAG_RESOURCE, client_token
@@ -88,6 +89,10 @@ class Clients:
     def service_quotas(self, region: str) -> ServiceQuotasClient:
         return cast("ServiceQuotasClient", self.client("service-quotas", region))
 
+    def logs(self, region: str) -> Any:
+        """CloudWatch Logs."""
+        return self.client("logs", region)
+
     def pricing(self, region: str) -> Any:
         """The Price List API answers in few regions, for all of them."""
         return self.client("pricing", region)
@@ -108,6 +113,7 @@ class AwsClients:
     def __init__(self, settings: Settings | None = None, session: boto3.Session | None = None) -> None:
         self.settings = settings or Settings()
         self.session = session or boto3.Session()
+        aws_calls.observe(self.session.events)
         self.session.events.register("before-send", _name_the_request)
         self.session.events.register("after-call", _name_the_service)
         self.session.events.register("after-call-error", _name_the_failed_service)
@@ -123,7 +129,16 @@ def _name_the_request(request: Any, **_: Any) -> None:
     agent = request.headers.get("User-Agent", "")
     if isinstance(agent, bytes):
         agent = agent.decode()
-    request.headers["User-Agent"] = f"{agent} op/{_ascii(operation_id())} req/{_ascii(bound.get().request_id)}"
+    request.headers["User-Agent"] = f"{agent} {_behalf()}"
+
+
+def _behalf() -> str:
+    return f"op/{_ascii(operation_id())} req/{_ascii(bound.get().request_id)}"
+
+
+def user_agent() -> str:
+    """The user agent of requests that are signed without a client of botocore."""
+    return f"instantstart/{VERSION} {_behalf()}"
 
 
 def _name_the_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:

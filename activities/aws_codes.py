@@ -96,7 +96,7 @@ def remedy(kind: Meaning, service: str, operation: str) -> str:
     """What to do next, in one sentence."""
     match kind:
         case Meaning.DENIED:
-            return f"Allow {service}:{operation} to the platform's role (see docs/aws.md), then retry."
+            return f"Allow {service}:{operation} to the platform's role (see docs/iam.md), then retry."
         case Meaning.CREDENTIALS | Meaning.EXPIRED:
             return "Renew the platform's AWS credentials, then retry."
         case Meaning.QUOTA:

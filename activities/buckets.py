@@ -5,6 +5,7 @@ API: https://docs.aws.amazon.com/AmazonS3/latest/userguide/delete-bucket.html
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from activities.aws import AwsClients, pages
@@ -35,6 +36,16 @@ def bucket_exists(aws: AwsClients, region: str, account: str, name: str) -> bool
             )
         raise
     return True
+
+
+def part_of(get: Callable[[], Any], *absent: str) -> Any | None:
+    """A part of a bucket or of its configuration; None where S3 says that it has none (codes ``absent``)."""
+    try:
+        return get()
+    except Exception as error:
+        if is_absent(error, *absent):
+            return None
+        raise
 
 
 def delete_bucket(aws: AwsClients, region: str, account: str, name: str) -> None:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from temporalio import activity
-from temporalio.client import Client, WithStartWorkflowOperation, WorkflowExecutionStatus, WorkflowUpdateFailedError
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowUpdateFailedError,
+)
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -13,8 +21,9 @@ from temporalio.common import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.polling import worker_stops
 from contracts import queues, visibility
-from contracts.catalogue import CLUSTER_WORKFLOW
+from contracts.catalogue import CLUSTER_WORKFLOW, FOUNDERS, WITHOUT_LEASE
 from contracts.cluster import (
     ABORT_HOLDERS,
     ACQUIRE_LEASES,
@@ -30,8 +39,11 @@ from contracts.cluster import (
     HolderState,
 )
 from contracts.decision import Abort
+from contracts.lease import WAIT_FOR_HOLDER, HeldBy
 from contracts.names import cluster_id
+from contracts.operation import Phase
 from contracts.problem import ProblemCode
+from contracts.teardown import END_WAITING, EndedWaiting, EndWaiting
 
 
 class ClusterActivities:
@@ -66,6 +78,27 @@ class ClusterActivities:
             raise
         return HolderState(running=description.status is WorkflowExecutionStatus.RUNNING)
 
+    @activity.defn(name=WAIT_FOR_HOLDER.name)
+    async def wait_for_holder(self, holder: HeldBy) -> HeldBy:
+        """Until the operation of that ID has ended, however it did. One that Temporal does not know has."""
+        handle = self._client.get_workflow_handle(holder.operation)
+        stopping = asyncio.ensure_future(activity.wait_for_worker_shutdown())
+        ended = asyncio.ensure_future(handle.result())
+        try:
+            await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                raise worker_stops()
+            await ended
+        except WorkflowFailureError:
+            pass
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+        finally:
+            ended.cancel()
+            stopping.cancel()
+        return holder
+
     @activity.defn(name=ABORT_HOLDERS.name)
     async def abort_holders(self, request: AbortHolders) -> AbortedHolders:
         """Ask every operation that holds or waits for the cluster's leases, but the one of ``except_run``, to end.
@@ -83,17 +116,39 @@ class ClusterActivities:
         for lease in [*view.holding, *view.queued]:
             if lease.run_id == request.except_run:
                 continue
-            operation = self._client.get_workflow_handle(lease.operation, run_id=lease.run_id)
-            abort = Abort(by=request.by, reason=f"{activity.info().workflow_id} needs the cluster")
-            try:
-                await operation.execute_update("abort", abort)
-            except WorkflowUpdateFailedError:
-                pass
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
+            reason = f"{activity.info().workflow_id} needs the cluster"
+            await self._abort(lease.operation, lease.run_id, Abort(by=request.by, reason=reason))
             asked.append(lease.operation)
         return AbortedHolders(operations=asked)
+
+    @activity.defn(name=END_WAITING.name)
+    async def end_waiting(self, request: EndWaiting) -> EndedWaiting:
+        """Abort every operation on the cluster that waits for a person's approval, but those that would make it, and
+        those that watch what was in it.
+
+        Does not wait for their ends. One that has ended, or is ending, is no fault. (Temporal: list filters)
+        """
+        watching = ", ".join(f"'{kind}'" for kind in sorted(WITHOUT_LEASE))
+        waiting = (
+            f"ExecutionStatus = 'Running' AND {visibility.CLUSTER} = '{request.cluster}' "
+            f"AND ({visibility.PHASE} = '{Phase.WAITING_FOR_APPROVAL.value}' OR {visibility.KIND} IN ({watching}))"
+        )
+        asked = []
+        async for found in self._client.list_workflows(waiting):
+            if found.workflow_type not in FOUNDERS:
+                await self._abort(found.id, found.run_id, Abort(by=request.by, reason=request.reason))
+                asked.append(found.id)
+        return EndedWaiting(operations=asked)
+
+    async def _abort(self, operation: str, run_id: str, abort: Abort) -> None:
+        handle = self._client.get_workflow_handle(operation, run_id=run_id)
+        try:
+            await handle.execute_update("abort", abort)
+        except WorkflowUpdateFailedError:
+            pass
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
 
     async def _ask(self, call: Acquire) -> Acquired:
         entity = self._entity(call.record)

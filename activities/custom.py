@@ -16,6 +16,7 @@ from activities.features.foreign import CONTROLLERS
 from activities.kubernetes import APPLY, PAGE, REQUEST_TIMEOUT, listed, read_or_none
 from activities.node_pools.objects import is_ours, manifest
 from contracts.features import Feature
+from contracts.names import FIELD_MANAGER
 from contracts.problem import ProblemCode
 
 Object = dict[str, Any]
@@ -78,15 +79,33 @@ def apply(api: client.ApiClient, kind: Kind, cluster: str, namespace: str, name:
 
     It is ours, so that what a controller has set of the same fields (a number of replicas) gives way.
     """
+    return put(api, kind, namespace, name, manifest(f"{kind.group}/{kind.version}", kind.kind, cluster, name, spec))
+
+
+def put(api: client.ApiClient, kind: Kind, namespace: str, name: str, body: Object) -> Object:
+    """Server-side apply of a whole object with our field manager. Returns it as it is then."""
+    client.CustomObjectsApi(api).patch_namespaced_custom_object(
+        **kind.place, namespace=namespace, name=name, body=body, force=True, **APPLY
+    )
+    # The client gives nothing back for the answer 201 (created).
+    return required(api, kind, namespace, name)
+
+
+def merge(api: client.ApiClient, kind: Kind, namespace: str, name: str, patch: Object) -> None:
+    """Change just the members of a patch; null takes one away. (RFC 7396)"""
     client.CustomObjectsApi(api).patch_namespaced_custom_object(
         **kind.place,
         namespace=namespace,
         name=name,
-        body=manifest(f"{kind.group}/{kind.version}", kind.kind, cluster, name, spec),
-        force=True,
-        **APPLY,
+        body=patch,
+        field_manager=FIELD_MANAGER,
+        _content_type="application/merge-patch+json",
+        _request_timeout=REQUEST_TIMEOUT,
     )
-    # The client gives nothing back for the answer 201 (created).
+
+
+def required(api: client.ApiClient, kind: Kind, namespace: str, name: str) -> Object:
+    """An object that was applied just now. Raises CONFLICT where it is not there any more."""
     applied = get(api, kind, namespace, name)
     if applied is None:
         remedy = "Look who deletes it, then retry."

@@ -21,6 +21,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from urllib3 import exceptions as urllib3_errors
 
 from activities import aws_codes
+from contracts.log_lines import redact
 from contracts.problem import Problem, ProblemCode, UpstreamError, field_errors, problem
 
 MAX_TEXT = 600
@@ -42,10 +43,11 @@ _SECRETS = (
 
 
 def clean(text: str, maximum: int = MAX_TEXT) -> str:
-    """``text`` in one line, without secrets, cut to ``maximum`` characters."""
+    """``text`` in one line, without secrets, cut to ``maximum`` characters. What is taken out of lines of logs is taken
+    out here, too: problems quote them."""
     for secret in _SECRETS:
         text = secret.sub("…", text)
-    text = " ".join(text.split())
+    text = " ".join(redact(text).split())
     return text if len(text) <= maximum else f"{text[: maximum - 1]}…"
 
 

@@ -50,6 +50,8 @@ PASSING = (
     "etcdserver",
     "failed to download openapi",
     "failed calling webhook",
+    # Another writer was quicker; Kubernetes says to apply the same once more.
+    "the object has been modified",
 )
 """Words in helm's errors of what may pass by itself."""
 KILL_SECONDS = 5

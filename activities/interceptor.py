@@ -19,8 +19,10 @@ from temporalio.worker import (
 from activities.context import Bound, bound
 from activities.errors import classify
 from activities.settings import Settings
+from contracts import measures
 from contracts.model import Ensured
 from contracts.problem import ProblemCode
+from telemetry import metrics, tracing
 
 HEARTBEAT_SECONDS = 4.0
 
@@ -64,6 +66,11 @@ class _Inbound(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         info = activity.info()
         bound.set(_bound(input.args, info))
+        tracing.annotate(
+            temporal__activity_attempt=info.attempt,
+            temporal__task_queue=info.task_queue,
+            instantstart__request_id=bound.get().request_id,
+        )
         beating = asyncio.create_task(self._beat())
         try:
             return _honest(await super().execute_activity(input), info.attempt)
@@ -71,6 +78,9 @@ class _Inbound(ActivityInboundInterceptor):
             raise
         except Exception as error:
             classified = classify(error, attempt=info.attempt, pace=self._pace)
+            metrics.count(
+                measures.ACTIVITY_FAILURES, activity=info.activity_type, code=classified.type or ProblemCode.INTERNAL
+            )
             if classified is error:
                 raise
             defect = error if classified.type == ProblemCode.INTERNAL else None

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import urllib3
@@ -22,11 +24,13 @@ from kubernetes.client.exceptions import ApiException
 
 from activities.aws import AwsClients
 from activities.errors import fail, is_absent
+from activities.kubernetes_calls import observed
 from contracts.names import FIELD_MANAGER
 from contracts.problem import ProblemCode
 
 TOKEN_SECONDS = 14 * 60
 """EKS accepts a token for 15 minutes; the AWS CLI reckons with 14."""
+_DATE = "_instantstart_date"
 REFRESH_SECONDS = TOKEN_SECONDS - 120
 REQUEST_TIMEOUT = (5, 30)
 """Seconds to connect and to read. Longer than the 10 s that an admission webhook may take."""
@@ -140,7 +144,23 @@ def api_client(connection: Connection) -> client.ApiClient:
     configuration.refresh_api_key_hook = renew
     api = client.ApiClient(configuration)
     _accept_eks_authority(api, connection.certificate_authority)
+    rest: Any = api.rest_client
+    rest.request = observed(rest.request, connection.endpoint)
+    _note_dates(api)
     return api
+
+
+def _note_dates(api: client.ApiClient) -> None:
+    """Keep the date of the last answer, which the client itself throws away."""
+    rest: Any = api.rest_client
+    ask = rest.request
+
+    def request(*arguments: Any, **more: Any) -> Any:
+        answer = ask(*arguments, **more)
+        setattr(api, _DATE, answer.headers.get("Date"))
+        return answer
+
+    rest.request = request
 
 
 def _accept_eks_authority(api: client.ApiClient, authority: str) -> None:
@@ -154,6 +174,16 @@ def _accept_eks_authority(api: client.ApiClient, authority: str) -> None:
     pool.connection_pool_kw.pop("ca_certs", None)
     pool.connection_pool_kw.pop("ca_cert_data", None)
     pool.connection_pool_kw["ssl_context"] = context
+
+
+def time_of(api: client.ApiClient) -> datetime:
+    """When the cluster answered last, by its own clock, which the times of its objects come from: their ages are to be
+    reckoned from it. (RFC 9110, 6.6.1: Date) Where nothing was answered, or without a date, this machine's time."""
+    said: str | None = getattr(api, _DATE, None)
+    try:
+        return parsedate_to_datetime(said).astimezone(UTC) if said else datetime.now(UTC)
+    except ValueError:
+        return datetime.now(UTC)
 
 
 def listed(method: Any, **filters: Any) -> list[Any]:

@@ -7,13 +7,13 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from temporalio import activity
 
 from activities.aws import AwsClients, pages
+from activities.context import Threads
 from activities.errors import classify, code_of
 from activities.instance_types import describe_types
 from activities.network.plan import usable_zones
@@ -34,8 +34,8 @@ KEEP_SECONDS = 30.0
 MAX_FILTER_VALUES = 200
 ACCELERATED = re.compile(r"ml\.(g\d|gr\d|p\d|trn\d|inf\d)")
 """Families that can have accelerators; EC2 says which do. Keeps the calls few."""
-QUOTA = re.compile(r"(ml\.\S+) for cluster usage")
-"""(Service Quotas, service sagemaker: names of the HyperPod instance quotas)"""
+QUOTA = re.compile(r"(ml\.\S+) for (.+ usage)")
+"""(Service Quotas, service sagemaker: names of the quotas of instances)"""
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Lookup:
     def _look_up(self, region: str, instance_types: list[str]) -> Options:
         known = hyperpod_types(self._aws, region)
         names = [name for name in known if (name in instance_types if instance_types else ACCELERATED.match(name))]
-        with ThreadPoolExecutor(max_workers=6, thread_name_prefix="options") as pool:
+        with Threads(max_workers=6, thread_name_prefix="options") as pool:
             zones = pool.submit(usable_zones, self._aws, region)
             offered = pool.submit(offerings, self._aws, region, names)
             facts = pool.submit(describe_types, self._aws, region, [name.removeprefix("ml.") for name in names])
@@ -172,11 +172,18 @@ def as_plan(plan: Any, zones: list[ZoneOption]) -> TrainingPlanOption:
 
 def cluster_quotas(aws: AwsClients, region: str) -> dict[str, int]:
     """Instances of each type that the account may have in clusters; empty where Service Quotas does not tell."""
+    return instance_quotas(aws, region, "cluster usage")
+
+
+def instance_quotas(aws: AwsClients, region: str, usage: str) -> dict[str, int]:
+    """Instances of each type that the account may have for ``usage``, as SageMaker's quotas call it; empty where
+    Service Quotas does not tell."""
 
     def read() -> dict[str, int]:
         found = {}
         for quota in pages(aws.read.service_quotas(region), "list_service_quotas", "Quotas", ServiceCode="sagemaker"):
-            if match := QUOTA.fullmatch(quota.get("QuotaName", "")):
+            match = QUOTA.fullmatch(quota.get("QuotaName", ""))
+            if match and match.group(2) == usage:
                 found[match.group(1)] = int(quota["Value"])
         return found
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.context import Threads, in_thread
 from activities.errors import classify, fail
 from contracts.problem import ProblemCode
 
@@ -56,8 +57,24 @@ class Memory:
 Look = Callable[[Memory], Seen[Result]]
 
 
-async def wait_until(look: Look[Result], *, what: str, limit: timedelta, poll_seconds: float) -> Result:
-    """Call ``look`` (in a thread) until it brings a result.
+FIRST_PAUSE = 1.0
+"""Seconds between a wait's first looks: what is nearly there already is seen soon. Each pause is twice the last one."""
+
+
+async def wait_until(
+    look: Look[Result],
+    *,
+    what: str,
+    limit: timedelta,
+    poll_seconds: float,
+    first_pause: float = FIRST_PAUSE,
+    threads: Threads | None = None,
+    nudge: asyncio.Event | None = None,
+) -> Result:
+    """Call ``look`` (in a thread) until it brings a result, at last every ``poll_seconds``.
+
+    ``threads``: those that look; by default those that all waits share. ``nudge``: when it is set, the next look
+    comes at once.
 
     ``look`` raises an ApplicationError for a state from which ``what`` cannot be reached any more; errors that may pass
     are looked over. Raises TIMEOUT after ``limit`` from when the activity was scheduled, and ``worker_shutdown``
@@ -70,7 +87,7 @@ async def wait_until(look: Look[Result], *, what: str, limit: timedelta, poll_se
     try:
         while True:
             try:
-                seen = await _unless_stopping(asyncio.to_thread(look, memory), stopping, memory)
+                seen = await _unless_stopping(in_thread(threads, look, memory), stopping, memory)
                 failures = 0
             except Exception as error:
                 failures += 1
@@ -90,17 +107,40 @@ async def wait_until(look: Look[Result], *, what: str, limit: timedelta, poll_se
                     f"{what} was not reached within {limit}: {seen.detail}",
                     "Look at what the detail names; retry to wait on, nothing was undone.",
                 )
-            await _unless_stopping(_sleep(poll_seconds, memory), stopping, memory)
+            pause = min(first_pause * 2 ** min(memory.polls - 1, 20), poll_seconds)
+            await _unless_stopping(_sleep(pause, memory, nudge), stopping, memory)
     finally:
         stopping.cancel()
 
 
-async def _sleep(seconds: float, memory: Memory) -> None:
+def worker_stops() -> ApplicationError:
+    """What a wait raises when its worker stops: another one goes on at once."""
+    return ApplicationError(
+        "the worker stops; another one goes on",
+        type=WORKER_SHUTDOWN,
+        next_retry_delay=timedelta(seconds=1),
+        category=ApplicationErrorCategory.BENIGN,
+    )
+
+
+async def _sleep(seconds: float, memory: Memory, nudge: asyncio.Event | None) -> None:
     while seconds > 0:
-        await asyncio.sleep(min(seconds, HEARTBEAT_SECONDS))
+        if nudge is None:
+            await asyncio.sleep(min(seconds, HEARTBEAT_SECONDS))
+        elif await _nudged(nudge, min(seconds, HEARTBEAT_SECONDS)):
+            return
         seconds -= HEARTBEAT_SECONDS
         if seconds > 0:
             memory.heartbeat()
+
+
+async def _nudged(nudge: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(nudge.wait(), seconds)
+    except TimeoutError:
+        return False
+    nudge.clear()
+    return True
 
 
 async def _unless_stopping(work: Awaitable[Outcome], stopping: asyncio.Future[None], memory: Memory) -> Outcome:
@@ -111,12 +151,7 @@ async def _unless_stopping(work: Awaitable[Outcome], stopping: asyncio.Future[No
         while not task.done():
             await asyncio.wait(watched, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done() and not task.done():
-                raise ApplicationError(
-                    "the worker stops; another one goes on",
-                    type=WORKER_SHUTDOWN,
-                    next_retry_delay=timedelta(seconds=1),
-                    category=ApplicationErrorCategory.BENIGN,
-                )
+                raise worker_stops()
             if not task.done():
                 memory.heartbeat()
         return task.result()

@@ -17,8 +17,19 @@ from activities.dependencies.roles import StorageRoleActivities
 from activities.deployments.acts import DeploymentActs
 from activities.deployments.read import DeploymentReads
 from activities.deployments.watch import DeploymentWaits
+from activities.diagnostics.diagnose import DiagnosisActivities
 from activities.drain import DrainActivities
+from activities.drift.acts import DriftActs
+from activities.drift.clusters import ClusterLooks
+from activities.drift.identity import IdentityLooks
+from activities.drift.network import NetworkLooks
+from activities.drift.workloads import WorkloadLooks
 from activities.eks import EksActivities
+from activities.experiments.access import AccessToExperiments
+from activities.experiments.history import ExperimentReads
+from activities.experiments.server_acts import TrackingServerActivities
+from activities.experiments.sync import ExperimentSync
+from activities.experiments.trial import ConnectionTrials
 from activities.features.switch import FeatureActivities
 from activities.fsx_storage.claims import FsxClaimActivities
 from activities.fsx_storage.file_systems import FileSystemActivities
@@ -35,6 +46,9 @@ from activities.instance_groups.scaling import ScalingActivities
 from activities.instance_groups.settled import SettledActivities
 from activities.jobs.read import JobActivities
 from activities.kubernetes import KubernetesClients
+from activities.logs.follow import LogFollowing
+from activities.logs.keep import LogKeeping
+from activities.logs.read import LogReading
 from activities.managed_endpoints.endpoints import EndpointActivities
 from activities.model_pools.acts import ModelPoolActs
 from activities.model_pools.read import ModelPoolReads
@@ -58,6 +72,9 @@ from activities.options import Lookup, OptionActivities
 from activities.plans.make import MakePlanActivities
 from activities.plans.world import World
 from activities.preflight.checks import PreflightActivities
+from activities.ray_clusters.acts import RayClusterActs
+from activities.ray_clusters.read import RayClusterReads
+from activities.ray_clusters.watch import RayClusterWaits
 from activities.routers.acts import RouterActs
 from activities.routers.read import RouterReads
 from activities.routers.watch import RouterWaits
@@ -67,6 +84,9 @@ from activities.storage.claims import StorageActivities
 from activities.storage.probe import ProbeActivities
 from activities.storage.read import StorageReads
 from activities.teardown.act import TeardownActivities
+from activities.training.acts import TrainingActs
+from activities.training.read import TrainingReads
+from activities.training.watch import TrainingWaits
 from contracts.activity import Act, Queue, Wait
 
 Activity = Callable[..., Any]
@@ -122,6 +142,7 @@ class Activities:
             ImportActivities(self.aws),
             ImportWorkloadActivities(self.kubernetes),
             JobActivities(self.kubernetes),
+            DiagnosisActivities(self.aws, self.kubernetes),
             DeploymentActs(self.kubernetes, self.settings),
             DeploymentWaits(self.kubernetes, self.settings),
             DeploymentReads(self.kubernetes),
@@ -131,12 +152,31 @@ class Activities:
             RouterActs(self.kubernetes, self.settings),
             RouterWaits(self.kubernetes, self.settings),
             RouterReads(self.kubernetes),
+            RayClusterActs(self.kubernetes, self.settings),
+            RayClusterWaits(self.kubernetes, self.settings),
+            RayClusterReads(self.kubernetes),
             EndpointActivities(self.kubernetes, self.settings),
             AutoscalerActivities(self.aws, self.kubernetes, self.settings),
             CredentialActivities(self.kubernetes, self.settings),
             DownloadActivities(self.aws, self.kubernetes, self.settings),
             ModelReads(self.aws, self.kubernetes),
             InferenceActivities(self.kubernetes),
+            TrackingServerActivities(self.aws, self.settings),
+            AccessToExperiments(self.aws, self.kubernetes),
+            ExperimentReads(self.aws),
+            ConnectionTrials(self.aws, self.kubernetes),
+            ExperimentSync(self.aws),
+            TrainingActs(self.aws, self.kubernetes, self.settings),
+            TrainingWaits(self.aws, self.kubernetes, self.settings),
+            TrainingReads(self.aws, self.kubernetes, self.settings),
+            LogKeeping(self.aws, self.kubernetes, self.settings),
+            LogReading(self.aws, self.kubernetes),
+            LogFollowing(self.kubernetes, self.settings),
+            NetworkLooks(self.aws),
+            IdentityLooks(self.aws),
+            ClusterLooks(self.aws),
+            WorkloadLooks(self.aws, self.kubernetes, self.settings),
+            DriftActs(self.aws, self.settings),
         ]
 
     def all(self) -> dict[str, Activity]:

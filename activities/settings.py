@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -39,6 +40,7 @@ class Settings(BaseSettings):
     price_file: Path | None = None
     """YAML file with prices that win over AWS's list: region, then item, then USD per hour."""
     default_region: str = "us-west-2"
+    """The region of what names none."""
     hyperpod_chart: str = HYPERPOD_CHART
     """Chart of the HyperPod dependencies: an OCI or HTTPS reference, an archive, or a folder."""
     hyperpod_chart_path: str | None = None
@@ -56,6 +58,12 @@ class Settings(BaseSettings):
     """The key that opens what the gateway has sealed: 64 bytes, as they are or in base64, for its owner only."""
     hugging_face_endpoint: str = Field("https://huggingface.co", pattern=r"^https?://[^\s]+$")
     """The Hugging Face Hub, or a mirror of it: for the platform and for the Jobs that download."""
+    mlflow_endpoint: str | None = Field(None, pattern=r"^https?://[^\s]+$")
+    """Where managed MLflow's tracking servers answer; null: SageMaker's own address in the server's region."""
+    drift_checks: Literal["on", "off"] = "on"
+    """Off: the schedules of drift checks are paused; a check that somebody asks for is made all the same."""
+    drift_interval_minutes: int = Field(30, ge=1, le=7 * 24 * 60)
+    """How often a cluster is compared with its record."""
     helm: str | None = None
     """The helm binary; null: the one on PATH, else ``.tools/bin/helm``."""
     helm_timeout_seconds: int = Field(300, ge=1)

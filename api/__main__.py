@@ -11,7 +11,11 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp
 
 from api.app import create_app
+from api.observing import about
 from api.settings import Settings
+from telemetry import process
+from temporal.connection import check_settings
+from temporal.faults import ConnectionFaultError
 
 GRACE_SECONDS = 10
 KEEP_ALIVE_SECONDS = 75
@@ -51,6 +55,7 @@ def configuration(app: ASGIApp, host: str, port: int, log_level: str = "info") -
         app,
         host=host,
         port=port,
+        log_config=None,  # its lines go where all others go
         access_log=False,  # the gateway logs its requests itself: with request ids, without queries
         log_level=log_level,
         server_header=False,
@@ -66,10 +71,11 @@ def server(settings: Settings) -> Server:
 
 def main() -> int:
     """Run until stopped; returns the exit status."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         settings = Settings()
-    except ValidationError as error:
+        process.begin("instantstart-gateway", about)
+        check_settings()
+    except (ValidationError, process.TelemetryFaultError, ConnectionFaultError) as error:
         print(error, file=sys.stderr)
         return 2
     server(settings).run()

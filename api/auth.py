@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
+from api.attempts import Attempts, Verdict
 from api.problems import ProblemError, refuse
 from api.sessions import SESSION_PREFIX, SessionStore
 from api.settings import Settings, is_loopback
 from api.tokens import TokenStore
+from contracts import measures
 from contracts.access import Principal, Role
 from contracts.problem import ProblemCode
+from telemetry import metrics
 
 REALM = {"WWW-Authenticate": 'Bearer realm="instantstart"'}
 LOCAL = Principal(name="local", role=Role.ADMIN)
@@ -46,6 +49,8 @@ class Action(StrEnum):
     SKIP = "skip stages"
     ABORT = "abort"
     APPROVE = "approve or reject"
+    OPEN = "open tracking servers"
+    PAYLOADS = "read payloads"
     AUDIT = "read the audit trail"
     MANAGE_TOKENS = "manage tokens"
 
@@ -62,6 +67,8 @@ RULES: dict[Action, frozenset[Role]] = {
     Action.ABORT: _AGENT,
     Action.SKIP: _HUMAN,
     Action.APPROVE: _HUMAN,
+    Action.OPEN: _HUMAN,
+    Action.PAYLOADS: _HUMAN,
     Action.AUDIT: frozenset({Role.ADMIN}),
     Action.MANAGE_TOKENS: frozenset({Role.ADMIN}),
 }
@@ -97,8 +104,10 @@ def _only_local(request: Request) -> None:
     """Without authentication, another site that a browser shows must not reach the gateway by rebinding its name to a
     loopback address (Host) or by posting across sites (Origin)."""
     origin = request.headers.get("Origin")
+    # Without an Origin, e.g. of a picture: browsers say where a request comes from all the same.
+    elsewhere = request.headers.get("Sec-Fetch-Site") == "cross-site"
     hosts = [request.url.hostname or "", *([urlsplit(origin).hostname or ""] if origin is not None else [])]
-    if not all(is_loopback(host) for host in hosts):
+    if elsewhere or not all(is_loopback(host) for host in hosts):
         raise refuse(
             ProblemCode.DENIED,
             "authentication is off, so only this machine's own pages and programs are served",
@@ -113,12 +122,22 @@ class Authenticator:
         self.is_on = settings.auth == "on"
         self._tokens = tokens
         self._sessions = sessions
+        self._attempts = Attempts()
 
-    def authenticate(self, request: Request) -> Credential:
-        """Who calls, noted for the log and the audit trail. Raises ProblemError (401) if what was shown is missing or
-        unknown; 403 where authentication is off and another site's page calls."""
+    def authenticate(self, request: Request, session: str | None = None) -> Credential:
+        """Who calls, noted for the log and the audit trail. ``session``: shown elsewhere than as a bearer token.
+
+        Raises ProblemError (401) if what was shown is missing or unknown, 429 if that happens all the time; 403 where
+        authentication is off and another site's page calls.
+        """
         self.check_origin(request)
-        credential = self._of(bearer(request)) if self.is_on else Credential(LOCAL, NO_TOKEN)
+        shown = session or bearer(request)
+        try:
+            credential = self._of(shown) if self.is_on else Credential(LOCAL, NO_TOKEN)
+        except ProblemError:
+            metrics.count(measures.LOGINS_REFUSED, reason=_kind_of(shown))
+            self.note_failure(request)
+            raise
         request.state.principal = credential.principal
         return credential
 
@@ -126,6 +145,27 @@ class Authenticator:
         """Raises ProblemError (403) where nothing but the caller's place says who it is, and it is another one."""
         if not self.is_on:
             _only_local(request)
+
+    def note_failure(self, request: Request) -> None:
+        """Count a caller who did not say who they are. Raises ProblemError (429) where the address does nothing else.
+
+        The faces of this process call from a loopback address for everybody: from there, failures are only kept from
+        filling the audit trail.
+        """
+        address = request.client.host if request.client else ""
+        verdict, left = self._attempts.failed(address)
+        if verdict is Verdict.LAST_LISTED:
+            request.state.audit_note = f"more failures of {address} within {left:.0f} s are not listed"
+        if verdict is not Verdict.TOO_MANY:
+            return
+        request.state.unlisted = True
+        if not is_loopback(address):
+            raise refuse(
+                ProblemCode.THROTTLED,
+                "this address has shown too many tokens that are unknown, or none",
+                remedy="Wait, and send a valid token: that is answered at any time.",
+                headers={"Retry-After": f"{max(1, round(left))}"},
+            )
 
     def holder(self, origin: str) -> Principal | None:
         """Who holds the token that a session or ticket came from; None where that token is gone."""
@@ -139,7 +179,8 @@ class Authenticator:
             raise refuse(
                 ProblemCode.CREDENTIALS,
                 "the request has no bearer token",
-                remedy="Send Authorization: Bearer TOKEN; `python -m api.tokens add NAME ROLE` makes a token.",
+                remedy="Send Authorization: Bearer TOKEN; on the gateway's host, `instantstart token add NAME ROLE` "
+                "makes a token.",
                 headers=REALM,
             )
         if shown.startswith(SESSION_PREFIX):
@@ -154,9 +195,16 @@ class Authenticator:
         if record is None:
             raise _invalid_token(
                 "the bearer token is unknown or revoked",
-                "Use a valid token; `python -m api.tokens list` names their holders.",
+                "Use a valid token; `instantstart token list` on the gateway's host names their holders.",
             )
         return Credential(record.principal, record.digest)
+
+
+def _kind_of(shown: str | None) -> str:
+    """What a caller showed, in a word for a metric."""
+    if shown is None:
+        return "missing"
+    return "session" if shown.startswith(SESSION_PREFIX) else "token"
 
 
 def _invalid_token(detail: str, remedy: str) -> ProblemError:
@@ -204,5 +252,6 @@ Retrier = Annotated[Principal, Depends(allowed(Action.RETRY))]
 Skipper = Annotated[Principal, Depends(allowed(Action.SKIP))]
 Aborter = Annotated[Principal, Depends(allowed(Action.ABORT))]
 Approver = Annotated[Principal, Depends(allowed(Action.APPROVE))]
+Opener = Annotated[Principal, Depends(allowed(Action.OPEN))]
 Auditor = Annotated[Principal, Depends(allowed(Action.AUDIT))]
 TokenManager = Annotated[Principal, Depends(allowed(Action.MANAGE_TOKENS))]

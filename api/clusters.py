@@ -95,7 +95,16 @@ async def get_cluster(services: Parts, _: Reader, tag: Tag) -> Response:
     the record as last verified, and the operations that Temporal still keeps."""
     record = await known(services, tag)
     view = await services.temporal.query(names.cluster_id(tag), queues.ENTITIES, "view", ClusterView)
-    return reply(view or ClusterView(record=record, history=await _ended(services, tag)))
+    return reply(_shown(view or ClusterView(record=record, history=await _ended(services, tag))))
+
+
+def _shown(view: ClusterView) -> ClusterView:
+    """The view without what only checks for drift compare with."""
+    drift = view.record.drift
+    if drift is None:
+        return view
+    shown = view.record.model_copy(update={"drift": drift.model_copy(update={"known": {}})})
+    return view.model_copy(update={"record": shown})
 
 
 async def _ended(services: Services, tag: str) -> list[HistoryEntry]:

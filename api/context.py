@@ -6,24 +6,29 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import problems
+from api import codec, problems
 from api.audit import AuditLog
+from api.bodies import limited
+from api.headers import defend
 from contracts.access import AuditEntry, Principal
+from contracts.problem import Problem
+from contracts.secret_values import known_secret, masked
 
 REQUEST_ID = "X-Request-Id"
 LARGEST_BODY = 1_000_000
+"""Bytes: with more, no workflow can be started."""
 _ACCEPTABLE = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _DENIALS = frozenset({401, 403})
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _OPERATIONS = b"/api/v1/operations/"
-_SECRET = re.compile(r"\b(is[kst]_|hf_)[\w-]{20,}", re.ASCII)
-"""A token, session or ticket of ours, or a token of the Hugging Face Hub."""
 
 access_log = logging.getLogger("instantstart.access")
 logger = logging.getLogger("instantstart.api")
@@ -42,7 +47,9 @@ class RequestContext:
             return
         _keep_encoded_ids(scope)
         given = Headers(scope=scope).get(REQUEST_ID, "")
-        request_id = given if _ACCEPTABLE.fullmatch(given) else uuid.uuid4().hex
+        # It goes into logs, histories and the trail: whatever may be a secret is replaced.
+        acceptable = _ACCEPTABLE.fullmatch(given) and known_secret(given) is None
+        request_id = given if acceptable else uuid.uuid4().hex
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         status = 0
@@ -52,15 +59,18 @@ class RequestContext:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = request_id
+                defend(headers)
                 # Written before the answer leaves: who has read an answer finds its entry in the trail.
                 self._record(scope, status, request_id)
             await send(message)
 
         try:
-            await self._app(scope, _limited(receive), sending)
+            most = codec.LARGEST_BODY if codec.serves(scope["path"]) else LARGEST_BODY
+            await self._app(scope, limited(receive, most, f"a body has at most {most} bytes"), sending)
         except Exception:
-            logger.exception("request %s: %s %s", request_id, scope["method"], _masked(scope["path"]))
+            logger.exception("request %s: %s %s", request_id, scope["method"], _line(scope["path"]))
             if status:  # too late to say anything else
                 raise
             defect = problems.response(problems.internal(request_id), scope["path"])
@@ -71,7 +81,7 @@ class RequestContext:
                 "%s %s %s %d %.1fms by=%s",
                 request_id,
                 scope["method"],
-                _masked(scope["path"]),
+                _line(scope["path"]),
                 status,
                 (time.perf_counter() - began) * 1000,
                 principal.name if principal else "-",
@@ -82,17 +92,18 @@ class RequestContext:
         if (scope["method"] in _READS or state.get("only_reads")) and status not in _DENIALS:
             return
         principal: Principal | None = state.get("principal")
-        problem = state.get("problem")
+        if state.get("unlisted") or (principal is None and status not in _DENIALS):
+            return  # nobody has changed anything, and whoever sends much of it shall not push the rest out of the trail
         entry = AuditEntry(
             at=datetime.now(UTC),
             request_id=request_id,
             by=principal.name if principal else "anonymous",
             role=principal.role if principal else None,
             method=scope["method"],
-            path=_masked(scope["path"]),
+            path=_line(scope["path"]),
             status=status,
-            operation=state.get("operation"),
-            detail=_masked(problem.detail if problem else state.get("audit_detail", "")) or None,
+            operation=_line(state["operation"]) if state.get("operation") else None,
+            detail=_line(_detail(state)) or None,
         )
         try:
             self._audit.append(entry)
@@ -101,24 +112,17 @@ class RequestContext:
             logger.critical("the audit trail cannot be written; missing: %s", entry.model_dump_json(), exc_info=True)
 
 
-def _masked(text: str) -> str:
-    """``text`` without secrets: a caller may have written one into a path, where a name belongs."""
-    return _SECRET.sub(r"\1…", text)
+def _detail(state: Mapping[str, Any]) -> str:
+    """What the trail says of a request beside its path."""
+    problem: Problem | None = state.get("problem")
+    said = problem.detail if problem else state.get("audit_detail", "")
+    return "; ".join(filter(None, (said, state.get("audit_note", ""))))
 
 
-def _limited(receive: Receive) -> Receive:
-    """``receive`` with an end to what a body may hold: more than that no workflow can be started with."""
-    taken = 0
-
-    async def receiving() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > LARGEST_BODY:
-            raise HTTPException(413, f"a body has at most {LARGEST_BODY} bytes")
-        return message
-
-    return receiving
+def _line(text: str) -> str:
+    """``text`` as a part of one line, without secrets: a caller may have written one where a name belongs, or an end of
+    line where the next entry would begin."""
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", masked(text))
 
 
 def _keep_encoded_ids(scope: Scope) -> None:

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from api.auth import Reader
 from api.managed import STARTS, Start, Tag, asking, known
 from api.problems import ProblemError, refuse
-from api.services import Parts, Services, reply
+from api.sealing import seal_key
+from api.services import Parts, reply
 from contracts import catalogue
 from contracts.catalogue import LIST_CREDENTIALS_WORKFLOW
 from contracts.cluster import ClusterRecord
@@ -25,7 +26,7 @@ from contracts.credentials import (
     seal_context,
 )
 from contracts.problem import ProblemCode, field_errors, invalid
-from contracts.sealing import parse_key, seal
+from contracts.sealing import seal
 
 router = APIRouter(prefix="/api/v1/clusters/{tag}/credentials", tags=["credentials"])
 
@@ -49,7 +50,7 @@ async def list_credentials(services: Parts, principal: Reader, tag: Tag) -> Resp
 async def store_credential(services: Parts, start: Start, tag: Tag, name: Name, body: CredentialRequest) -> Response:
     """Keep a token as a Secret of the cluster; what refers to it by its name can use it. One that exists is replaced.
     The token is sealed before anything is written down, and is never shown again."""
-    sealed = seal(_key(services), body.token.get_secret_value(), seal_context(tag, body.namespace, name))
+    sealed = seal(seal_key(services), body.token.get_secret_value(), seal_context(tag, body.namespace, name))
     try:
         spec = StoreCredentialSpec(name=name, namespace=body.namespace, sealed=sealed)
     except ValidationError as error:
@@ -65,19 +66,6 @@ async def delete_credential(start: Start, tag: Tag, name: Name, namespace: Names
     except ValidationError as error:
         raise ProblemError(invalid(field_errors(error, model=DeleteCredentialSpec))) from None
     return await start.on(catalogue.DELETE_CREDENTIAL, tag, spec)
-
-
-def _key(services: Services) -> bytes:
-    """What tokens are sealed with. Raises ProblemError (503) where this gateway has no key that can be read."""
-    path = services.settings.seal_key_file
-    remedy = "Set INSTANTSTART_SEAL_KEY_FILE to a file of 64 random bytes, the same one for gateway and workers."
-    if path is None:
-        raise refuse(ProblemCode.UNAVAILABLE, "this gateway has no key to seal credentials with", remedy=remedy)
-    try:
-        return parse_key(path.read_bytes())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise refuse(ProblemCode.UNAVAILABLE, f"the seal key cannot be read: {reason}", remedy=remedy) from error
 
 
 def _control_plane(record: ClusterRecord) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Body, Request
@@ -15,6 +15,7 @@ from api.mapping import Seen
 from api.operations import OperationId, must_be_open
 from api.problems import parse, refuse, wrong_field
 from api.services import Parts, Services, accepted
+from contracts import queues
 from contracts.access import Principal
 from contracts.capacity import CapacityAnswer
 from contracts.catalogue import KINDS
@@ -99,6 +100,19 @@ def _blocked_stage(operation: Operation, name: str | None, attempt: int | None) 
     return blocked[0]
 
 
+async def _settled(services: Services, seen: Seen, corrections: dict[str, Any]) -> bool:
+    """Whether a person has approved, or must approve, what corrections would change. Where nobody tells what is carried
+    out, they may."""
+    kind = KINDS[seen.operation.kind]
+    if not kind.may_be_corrected(corrections):
+        return True
+    if not kind.grave_by:
+        return False
+    run_id = seen.operation.run_id
+    spec = await services.temporal.query(seen.operation.id, queues.WORKFLOWS, "spec", dict[str, Any], run_id)
+    return spec is None or kind.asks_a_person(kind.spec.model_validate(spec))
+
+
 @router.post("/{id:path}/retry", operation_id="retry_operation", status_code=202, response_model=Operation)
 async def retry_operation(
     request: Request,
@@ -115,8 +129,7 @@ async def retry_operation(
     if repeated:
         return case.answer(seen)
     stage = _blocked_stage(seen.operation, wanted.stage, wanted.attempt)
-    settled = not KINDS[seen.operation.kind].may_be_corrected(wanted.corrections or {})
-    if wanted.corrections and needs_approval(principal, settled):
+    if wanted.corrections and needs_approval(principal, await _settled(services, seen, wanted.corrections)):
         raise refuse(
             ProblemCode.DENIED,
             "an approval is bound to the plan that was shown, and corrections change the plan",

@@ -15,7 +15,7 @@ from api.auth import Reader, Starter
 from api.managed import NAMESPACE, Tag, with_control_plane
 from api.model_calls import Called, called
 from api.services import Parts, reply
-from api.streams import event_stream
+from api.streams import EVENTS, event_stream
 from contracts.catalogue import LIST_SERVICES_WORKFLOW
 from contracts.inference import CallModel, CallRequest, ListServices, ModelAnswer, ServicesRead
 from contracts.names import KUBERNETES_NAME
@@ -60,7 +60,7 @@ async def list_services(
         200: {
             "description": "The answer; with `stream` events: `text` and `reasoning` with a `delta`, then `end` with "
             "the answer or `problem`.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": EVENTS,
         }
     },
 )

@@ -12,11 +12,12 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api import starting
-from api.auth import Starter
+from api.auth import Starter, needs_approval
 from api.mapping import Seen
 from api.planning import without_blockers
 from api.problems import refuse
 from api.rows import Row
+from api.secret_guard import without_secrets
 from api.services import Parts, Services, accepted, reply
 from api.wish import Wish
 from contracts import catalogue, names
@@ -153,10 +154,12 @@ class Starting:
 
     async def planned(self, wish: Wish, record: ClusterRecord) -> Response:
         """Start what is wished, unless its plan says that something stands in the way."""
+        without_secrets(wish.spec)
         planning = self.services.planning
         if not self.validate_only and (seen := await self._asked_before(wish)) is not None:
             return accepted(seen, self.services.linker(self.request))
-        shown = self.validate_only or self.plan is not None
+        held = wish.kind.held and needs_approval(self.principal, wish.kind.asks_a_person(wish.spec))
+        shown = self.validate_only or self.plan is not None or held
         # Who asks for a plan waits for it; who starts an operation has it check for itself.
         patience = self.services.settings.look_up_timeout if shown else self.patience
         findings = await planning.findings(wish, record, patience)
@@ -166,11 +169,15 @@ class Starting:
         if self.validate_only:
             self.request.state.audit_detail = "validate_only"
             return reply(planning.plan(wish, self.principal, findings))
-        facts = findings.facts_hash if findings is not None and self.plan is not None else None
-        return await self.carry_out(replace(wish, plan_facts=facts))
+        facts = findings.facts_hash if findings is not None and (self.plan is not None or held) else None
+        return await self._begin(replace(wish, plan_facts=facts))
 
     async def carry_out(self, wish: Wish) -> Response:
-        """Start what is wished."""
+        """Start what is wished, without a plan."""
+        without_secrets(wish.spec)
+        return await self._begin(wish)
+
+    async def _begin(self, wish: Wish) -> Response:
         self.request.state.operation = wish.workflow_id
         seen = await starting.repeated(self.services, self.request, self.principal, wish)
         if seen is None:

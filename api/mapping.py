@@ -24,6 +24,8 @@ _LIVE = frozenset({StageState.RUNNING, StageState.WAITING})
 _STUCK_ATTEMPTS = 3
 _TOO_LARGE = "Failure exceeds size limit."
 """What Temporal's server puts in front of the failure of an attempt that is too large to be kept whole."""
+_ENCODED = "Encoded failure"
+"""What is left of the message of an encrypted one then. (temporalio: DefaultFailureConverterWithEncodedAttributes)"""
 _CUT_SHORT = {
     WorkflowExecutionStatus.CANCELED: "cancelled in Temporal; what exists stays",
     WorkflowExecutionStatus.TERMINATED: "terminated in Temporal; what exists stays",
@@ -192,6 +194,8 @@ async def _live_detail(activity: Any, converter: DataConverter) -> str | None:
         last = activity.last_failure
         failure = await converter.decode_failure(last.cause if last.message == _TOO_LARGE else last)
         text = str(getattr(failure, "message", failure))[:300]
+        if text == _ENCODED:
+            text = getattr(failure, "type", None) or "an error that is too large to be shown"
         again = f"attempt {activity.attempt}, after: {text}"
         detail = f"{detail} ({again})" if detail else again
     return detail

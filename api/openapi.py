@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import escape
 from typing import Any
 
 from fastapi import FastAPI
@@ -9,7 +11,9 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from api.headers import PLAIN_PAGE
 from api.problems import MEDIA_TYPE
+from api.streams import EVENTS
 from contracts.problem import Problem
 
 DOCUMENT = "/api/v1/openapi.json"
@@ -129,7 +133,7 @@ def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     if operation["operationId"] == "watch_operation":
         responses["200"] = {
             "description": "A stream of `progress` and `end` events, each with the operation as its data.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": EVENTS,
         }
     if operation["operationId"] == "get_operation":
         responses["304"] = {"description": "If-None-Match still matches."}
@@ -149,7 +153,7 @@ def install(app: FastAPI) -> None:
         return JSONResponse(app.openapi())
 
     async def docs(_: Request) -> Response:
-        return HTMLResponse(_page(app.openapi()))
+        return HTMLResponse(_page(app.openapi()), headers={"Content-Security-Policy": PLAIN_PAGE})
 
     app.add_route(DOCUMENT, openapi_json, include_in_schema=False)
     app.add_route("/docs", docs, include_in_schema=False)
@@ -158,7 +162,7 @@ def install(app: FastAPI) -> None:
 def _page(document: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td>{method.upper()}</td><td><code>{path}</code></td><td><code>{item[method]['operationId']}</code></td>"
-        f"<td>{item[method].get('description', '')}</td></tr>"
+        f"<td>{_text(item[method].get('description', ''))}</td></tr>"
         for path, item in document["paths"].items()
         for method in _METHODS
         if method in item
@@ -168,3 +172,8 @@ def _page(document: dict[str, Any]) -> str:
         "<style>body{font:15px/1.5 system-ui;margin:2rem}td{padding:.3rem .8rem;vertical-align:top}</style>"
         f"<h1>InstantStart API</h1><p>The contract: <a href={DOCUMENT}>{DOCUMENT}</a></p><table>{rows}</table></html>"
     )
+
+
+def _text(description: str) -> str:
+    """As HTML. Of its Markdown, names in code are all there is."""
+    return re.sub(r"(`{1,2})(.+?)\1", r"<code>\2</code>", escape(description))

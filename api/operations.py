@@ -17,6 +17,7 @@ from api import pages
 from api.auth import Reader
 from api.filters import ZONED, Moment, any_of, clause, phase_clause, started
 from api.mapping import Linker, Seen, from_row
+from api.past import never_begun
 from api.problems import refuse, wrong_field
 from api.rows import Row
 from api.services import Parts, Services, reply, state_headers
@@ -170,6 +171,8 @@ async def get_operation_spec(services: Parts, _: Reader, id: OperationId, run_id
     seen = await services.operation(unquote(id), run_id)
     run, queue = seen.operation.run_id, queues.WORKFLOWS
     spec = await services.temporal.query(seen.operation.id, queue, "spec", dict[str, Any], run)
+    if spec is None and run is not None and not seen.open:
+        spec = await never_begun(services.temporal, seen.operation.id, run)
     if spec is None:
         raise await services.temporal.no_answer()
     return reply(OperationSpec(kind=seen.operation.kind, cluster=seen.operation.cluster, spec=spec))

@@ -14,6 +14,8 @@ from starlette.responses import Response
 from temporalio.service import RPCError, RPCStatusCode
 
 from contracts.problem import FieldError, Problem, ProblemCode, field_errors, invalid, problem
+from contracts.secret_values import masked
+from temporal.codec import UndecodableError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "5"
@@ -56,8 +58,14 @@ def parse(model: type[M], value: object, prefix: str = "") -> M:
 
 
 def response(body: Problem, request_path: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem as an answer to a request for ``request_path``."""
-    content = body.model_copy(update={"instance": request_path}).model_dump_json(exclude_none=True)
+    """A problem as an answer to a request for ``request_path``. It names what was sent, and goes into logs of clients
+    and transcripts of agents: so without what is a secret by its form."""
+    said = {name: masked(text) if (text := getattr(body, name)) else text for name in ("detail", "field", "remedy")}
+    errors = [
+        each.model_copy(update={"detail": masked(each.detail), "field": masked(each.field)}) for each in body.errors
+    ]
+    answer = body.model_copy(update={**said, "errors": errors, "instance": masked(request_path)})
+    content = answer.model_dump_json(exclude_none=True)
     return Response(content, status_code=body.status, media_type=MEDIA_TYPE, headers=dict(headers or {}))
 
 
@@ -155,4 +163,10 @@ def install(app: FastAPI) -> None:
     async def _rpc(request: Request, error: RPCError) -> Response:
         logger.warning("Temporal: %s %s", error.status.name, error.message)
         found = temporal_problem(error)
+        return response(found.body, request.url.path, found.headers)
+
+    @app.exception_handler(UndecodableError)
+    async def _undecodable(request: Request, error: UndecodableError) -> Response:
+        logger.error("Temporal: %s", error)
+        found = unavailable(str(error), "Give gateway and workers the same codec keys; docs/temporal.md says how.")
         return response(found.body, request.url.path, found.headers)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from api.audit import AuditLog
 from api.durations import PastDurations
 from api.events import Hub
+from api.log_watch import LogHub
 from api.lookups import Lookups
 from api.mapping import Linker, Seen, from_description
 from api.planning import Planning
@@ -39,6 +40,7 @@ class Services:
     lookups: Lookups
     planning: Planning
     durations: PastDurations
+    logs: LogHub
 
     def linker(self, request: Request) -> Linker:
         base = self.settings.public_url or str(request.base_url)

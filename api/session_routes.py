@@ -12,8 +12,10 @@ from api.auth import REALM, Authentication, Credential, Shown, bearer
 from api.problems import ProblemError, refuse, wrong_field
 from api.services import Parts, Services, reply
 from api.sessions import SESSION_PREFIX
+from contracts import measures
 from contracts.access import Session, SessionRequest, Ticket
 from contracts.problem import ProblemCode
+from telemetry import metrics
 
 router = APIRouter(prefix="/api/v1", tags=["access"])
 
@@ -42,7 +44,7 @@ async def create_session(
         authentication.check_origin(request)
         if authentication.is_on and bearer(request) is not None:
             raise wrong_field("/ticket", "the request shows a bearer token and a ticket", "Send one of them.")
-        shown = await _redeem(services, authentication, body.ticket)
+        shown = await _redeem(request, services, authentication, body.ticket)
         request.state.principal = shown.principal
         request.state.audit_detail = "by ticket"
     else:
@@ -80,11 +82,13 @@ async def create_ticket(services: Parts, shown: Shown) -> Response:
     return reply(Ticket(ticket=ticket, expires_at=expires_at), 201, SECRET)
 
 
-async def _redeem(services: Services, authentication: Authentication, ticket: str) -> Credential:
+async def _redeem(request: Request, services: Services, authentication: Authentication, ticket: str) -> Credential:
     """What the ticket stands for; it is worthless then. Raises ProblemError (401) if it was so before."""
     spent = await asyncio.to_thread(services.sessions.spend, ticket)
     holder = authentication.holder(spent.origin) if spent else None
     if spent is None or holder is None:
+        metrics.count(measures.LOGINS_REFUSED, reason="ticket")
+        authentication.note_failure(request)
         raise _worthless()
     return Credential(holder, spent.origin, spent.session_ends_by)
 

@@ -31,14 +31,18 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", frozen=True)
 
     host: str = "127.0.0.1"
+    """Address that the process listens on."""
     port: int = Field(3099, ge=0, le=65535)
+    """Port that the process listens on."""
     data_dir: Path = Path(".data")
     """Audit trail, sessions, preferences, and the token file unless it is named."""
     token_file: Path | None = None
+    """Null: ``tokens.json`` in the data folder."""
     seal_key_file: Path | None = None
     """The key that credentials are sealed with: 64 bytes, as they are or in base64, for its owner only. Workers have
     the same. Null: credentials cannot be stored."""
     auth: Literal["on", "off"] = "on"
+    """Off: every caller is an administrator; on a loopback address alone."""
     session_seconds: int = Field(12 * 3600, ge=1)
     """How long a session lasts."""
     ticket_seconds: int = Field(600, ge=1)
@@ -46,17 +50,23 @@ class Settings(BaseSettings):
     public_url: str | None = None
     """What callers reach the gateway as; null: what each request says in its Host header."""
     temporal_ui_url: str | None = "http://127.0.0.1:8233"
+    """Temporal's Web UI: what links lead to, and the one other origin that may have payloads decoded."""
     default_region: str = "us-west-2"
+    """The region of what names none; one of ``regions``."""
     regions: Annotated[list[str], NoDecode] = Field(default_factory=lambda: list(REGIONS))
     """Regions that workers serve: a comma-separated list."""
     audit_file_bytes: int = Field(10_000_000, ge=1_000)
+    """Size at which a file of the audit trail is full, and the next begins."""
     audit_files: int = Field(20, ge=2)
+    """Files of the audit trail that are kept; then the oldest goes."""
     update_timeout: float = Field(10.0, gt=0)
     """Seconds that a decision may take to reach its workflow."""
     query_timeout: float = Field(3.0, gt=0)
+    """Seconds that a workflow may take to answer a question."""
     check_timeout: float = Field(8.0, gt=0)
     """Seconds that a new cluster's spec may be checked against the account before its operation starts."""
     look_up_timeout: float = Field(15.0, gt=0)
+    """Seconds that a look-up in the account may take before its caller is told to ask again."""
     ping_seconds: int = Field(15, ge=1)
     """Between heartbeat comments of an event stream."""
     detail_seconds: float = Field(2.0, gt=0)

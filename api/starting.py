@@ -48,6 +48,8 @@ async def joined(services: Services, request: Request, principal: Principal, wis
     seen = await from_description(found) if found else None
     if seen is None or not seen.open or (_differs(seen, wish) and wish.kind.last_wins):
         return None
+    if _takes_over(seen, wish, principal):
+        return None
     await _note_key(services, request, principal, wish, _same(seen, wish))
     return seen
 
@@ -102,7 +104,7 @@ async def start(services: Services, request: Request, principal: Principal, wish
         )
     )
     seen = await services.operation(wish.workflow_id, started.result_run_id)
-    if _differs(seen, wish) and wish.kind.last_wins and principal.role is not Role.AGENT:
+    if _takes_over(seen, wish, principal):
         seen = await _superseded(services, principal, seen, wish)
     seen = _same(seen, wish)
     await _note_key(services, request, principal, wish, seen)
@@ -125,6 +127,13 @@ async def _superseded(services: Services, principal: Principal, seen: Seen, wish
 
 def _differs(seen: Seen, wish: Wish) -> bool:
     return (seen.label.spec_hash, seen.label.region) != (wish.spec_hash, wish.region)
+
+
+def _takes_over(seen: Seen, wish: Wish, principal: Principal) -> bool:
+    """Whether a person's request takes the place of what runs: it differs, or is what waits for a person's word."""
+    if not wish.kind.last_wins or principal.role is Role.AGENT:
+        return False
+    return _differs(seen, wish) or (seen.open and seen.operation.phase is Phase.WAITING_FOR_APPROVAL)
 
 
 def _same(seen: Seen, wish: Wish) -> Seen:

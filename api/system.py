@@ -87,7 +87,8 @@ async def _readiness(services: Services) -> Readiness:
     try:
         polled = await asyncio.gather(*(services.temporal.polled(name, kind) for name, kind in needed))
     except ProblemError as error:
-        return Readiness(ready=False, temporal=False, detail=error.body.detail)
+        detail = ". ".join(filter(None, (error.body.detail, error.body.remedy)))
+        return Readiness(ready=False, temporal=False, detail=detail)
     missing = [name for (name, _), seen in zip(needed, polled, strict=True) if not seen]
     detail = "ready" if not missing else f"no worker polls {', '.join(missing)}"
     return Readiness(ready=not missing, temporal=True, missing=missing, detail=detail)

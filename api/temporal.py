@@ -1,4 +1,4 @@
-"""The gateway's one way to Temporal: connection, calls with limits, and whether a worker is there."""
+"""The gateway's one way to Temporal: calls with limits, and whether a worker is there."""
 
 from __future__ import annotations
 
@@ -28,29 +28,23 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.envconfig import ClientConfig
+from temporalio.common import Priority
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 from api.problems import RETRY_SECONDS, ProblemError, refuse, unavailable
 from api.rows import Row
+from api.secret_guard import without_secrets
 from contracts import queues
 from contracts.problem import Problem, ProblemCode
+from temporal.faults import closed_at_once, fault_of
 
 T = TypeVar("T")
 
 RPC = timedelta(seconds=5)
-_POLLER_AGE = timedelta(seconds=90)
+POLLER_AGE = timedelta(seconds=90)
 """A worker polls again within about a minute; the server remembers pollers for longer."""
 _POLLERS_KEPT = 1.0
-
-
-async def connect() -> Client:
-    """A client by the standard settings (``TEMPORAL_…``). It connects with its first call, so that the gateway starts
-    before Temporal does."""
-    config: Any = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
-    return await Client.connect(**config, data_converter=pydantic_data_converter, lazy=True)
 
 
 async def guarded(call: Awaitable[T]) -> T:
@@ -60,6 +54,9 @@ async def guarded(call: Awaitable[T]) -> T:
     except RuntimeError as error:
         if "Failed client connect" not in str(error):
             raise
+        fault = fault_of(error, "Temporal") or closed_at_once(error, "Temporal")
+        if fault is not None:
+            raise unavailable(fault.message, fault.remedy) from error
         raise unavailable(
             "Temporal cannot be reached", "Send the request again; if it goes on, see that Temporal runs."
         ) from error
@@ -120,6 +117,7 @@ class Temporal:
 
         Raises ProblemError: the workflow's own refusal, 409 if it has ended, 503 if no worker answers.
         """
+        without_secrets(argument)
         if not await self.polled(queues.WORKFLOWS):
             # Not even sent: it would be carried out whenever a worker comes, after the caller was told that it was not.
             raise await self.no_answer()
@@ -174,6 +172,7 @@ class Temporal:
 
         Raises ProblemError with the problem that it fails with, or 503 where nothing answers in time.
         """
+        without_secrets(argument)
         if not await self.polled(queues.WORKFLOWS):
             raise await self.no_answer()
         call = self.client.execute_workflow(
@@ -183,6 +182,7 @@ class Temporal:
             task_queue=queues.WORKFLOWS,
             result_type=result,
             run_timeout=timedelta(seconds=20),
+            priority=Priority(priority_key=queues.SOMEBODY_WAITS),
         )
         try:
             return await asyncio.wait_for(guarded(call), limit)
@@ -195,6 +195,7 @@ class Temporal:
         self, workflow_type: str, argument: object, workflow_id: str, result: type[T], limit: timedelta
     ) -> WorkflowHandle[Any, T]:
         """Start a workflow that may run for ``limit``. Raises ProblemError (503) where no worker would carry it out."""
+        without_secrets(argument)
         if not await self.polled(queues.WORKFLOWS):
             raise await self.no_answer()
         return await guarded(
@@ -205,6 +206,7 @@ class Temporal:
                 task_queue=queues.WORKFLOWS,
                 result_type=result,
                 run_timeout=limit,
+                priority=Priority(priority_key=queues.SOMEBODY_WAITS),
                 rpc_timeout=RPC,
             )
         )
@@ -227,7 +229,7 @@ class Temporal:
             namespace=self.client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
         )
         answer = await guarded(self.client.workflow_service.describe_task_queue(request, retry=True, timeout=RPC))
-        oldest = datetime.now(UTC) - _POLLER_AGE
+        oldest = datetime.now(UTC) - POLLER_AGE
         seen = any(poller.last_access_time.ToDatetime(UTC) >= oldest for poller in answer.pollers)
         self._pollers[key] = (now, seen)
         return seen

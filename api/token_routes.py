@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from api.auth import TokenManager
 from api.problems import refuse
+from api.secret_guard import without_secrets
 from api.services import Parts, reply
 from api.session_routes import SECRET
 from api.tokens import LastAdmin, NameTaken
@@ -32,6 +33,7 @@ async def list_tokens(services: Parts, _: TokenManager) -> Response:
 @router.post("", operation_id="create_token", response_model=CreatedToken, status_code=201, summary="Make a token")
 async def create_token(request: Request, services: Parts, _: TokenManager, body: CreateTokenRequest) -> Response:
     """A new token. It is seen once, in this answer."""
+    without_secrets(body)
     request.state.audit_detail = f"{body.name}, {body.role}"
     try:
         token = await asyncio.to_thread(services.tokens.add, body.name, body.role)

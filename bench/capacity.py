@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -21,6 +19,7 @@ import httpx
 
 from bench.report import Report
 from bench.scale import resident
+from bench.scratch import scratch
 from cli.stack.environment import POLL_SECONDS
 from sandbox import timings
 from tests.local_stack import LocalStack, local_stack
@@ -39,7 +38,7 @@ SCALE = f"scale-instance-group/{TAG}/{GROUP}"
 
 def run(report: Report, rounds: int) -> None:
     """Alternate the bare loop and the operation on one group, which is emptied in between."""
-    with local_stack(Path(tempfile.mkdtemp(prefix="bench-")), SETUP_SPEED) as stack:
+    with scratch() as folder, local_stack(folder, SETUP_SPEED) as stack:
         _cluster(stack)
         loops: list[float] = []
         operations: list[float] = []
@@ -67,8 +66,8 @@ def run(report: Report, rounds: int) -> None:
 
 def _report(report: Report, loops: list[float], operations: list[float]) -> None:
     report.add(f"scale 0 → {NODES}, clock ×{SPEED:g}", "s", operations)
-    report.add("bare loop: BatchAddClusterNodes, DescribeCluster", "s", loops)
-    report.add("a single node's boot, lifecycle script and registration", "s", [NODE_TIME / SPEED])
+    report.add("bare loop: BatchAddClusterNodes, DescribeCluster", "s", loops, baseline=True)
+    report.add("a single node's boot, lifecycle script and registration", "s", [NODE_TIME / SPEED], baseline=True)
     ratios = [ours / theirs for ours, theirs in zip(operations, loops, strict=True)]
     report.add("scale / bare loop", "", ratios, "≤ 1.10")
 
@@ -87,7 +86,7 @@ def _report_calls(report: Report, calls: list[Counter[str]]) -> None:
         f"≤ {1 + -(-NODES // 100)} while nodes change",
     )
     said = ", ".join(f"{name} {count}" for name, count in calls[-1].most_common())
-    report.notes.append(f"AWS calls of the last scale: {said}")
+    report.note(f"AWS calls of the last scale: {said}")
 
 
 def _cluster(stack: LocalStack) -> None:
@@ -191,4 +190,4 @@ def _views(stack: LocalStack, report: Report) -> None:
         if samples:
             report.add(f"{name} with {NODES} nodes, {size / 1024:.0f} KiB", "ms", samples)
         if late:
-            report.notes.append(f"{name}: {late} of {SAMPLES} were not answered in time (503)")
+            report.note(f"{name}: {late} of {SAMPLES} were not answered in time (503)")

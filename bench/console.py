@@ -10,12 +10,10 @@ import asyncio
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from unittest.mock import patch
 
 import httpx
@@ -27,6 +25,7 @@ from api.settings import Settings
 from api.tokens import TokenStore
 from bench.faces import all_listed, fill, quiet
 from bench.report import Report, percentile
+from bench.scratch import scratch
 from cli.stack.ports import free_port
 from client.sync import Gateway
 from contracts.access import Role
@@ -78,30 +77,32 @@ async def _run(report: Report) -> None:
 
 @asynccontextmanager
 async def _server(client: Client) -> AsyncIterator[Running]:
-    folder = Path(tempfile.mkdtemp(prefix="bench-"))
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    token = TokenStore(Settings(data_dir=folder).tokens_path).add("bench", Role.OPERATOR)
-    env = {
-        **os.environ,
-        "TEMPORAL_ADDRESS": client.service_client.config.target_host,
-        "INSTANTSTART_PORT": str(port),
-        "INSTANTSTART_DATA_DIR": str(folder),
-        "INSTANTSTART_FACES": "api,console",
-    }
-    with (folder / "server.log").open("w") as log:
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "server", env=env, stdout=log, stderr=log)
-    try:
-        async with httpx.AsyncClient(base_url=url) as http:
-            while not await _answers(http):
-                if process.returncode is not None:
-                    raise RuntimeError((folder / "server.log").read_text())
-                await asyncio.sleep(0.2)
-        yield Running(url, token)
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+    with scratch() as folder:
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        token = TokenStore(Settings(data_dir=folder).tokens_path).add("bench", Role.OPERATOR)
+        env = {
+            **os.environ,
+            "TEMPORAL_ADDRESS": client.service_client.config.target_host,
+            "INSTANTSTART_PORT": str(port),
+            "INSTANTSTART_DATA_DIR": str(folder),
+            "INSTANTSTART_FACES": "api,console",
+        }
+        with (folder / "server.log").open("w") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "server", env=env, stdout=log, stderr=log
+            )
+        try:
+            async with httpx.AsyncClient(base_url=url) as http:
+                while not await _answers(http):
+                    if process.returncode is not None:
+                        raise RuntimeError((folder / "server.log").read_text())
+                    await asyncio.sleep(0.2)
+            yield Running(url, token)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
 
 
 async def _answers(http: httpx.AsyncClient) -> bool:
@@ -164,7 +165,7 @@ st.navigation(navigation(), position="hidden")
 def _clicks(report: Report, running: Running) -> None:
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        report.notes.append("no Chromium is here: nothing was measured in a browser")
+        report.note("no Chromium is here: nothing was measured in a browser")
         return
     with sync_playwright() as playwright, httpx.Client(base_url=running.url) as http:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])

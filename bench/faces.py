@@ -7,11 +7,9 @@ them: entities and open operations rest without a worker, the others have ended.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,6 +20,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, Telemetr
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from bench.report import Report, percentile
+from bench.scratch import scratch
 from contracts import queues, visibility
 from contracts.catalogue import CREATE_CLUSTER
 from contracts.cluster import MEMO_RECORD, MEMO_SUMMARY, ClusterRecord, ClusterSummary
@@ -69,14 +68,15 @@ async def _run(report: Report) -> None:
     async with dev_server() as client:
         began = time.perf_counter()
         await fill(client)
-        report.notes.append(f"{CLUSTERS} clusters and {OPERATIONS} operations in {time.perf_counter() - began:.0f} s")
-        async with running_gateway(Path(tempfile.mkdtemp(prefix="bench-")), client) as gateway:
-            await all_listed(gateway.viewer)
-            for name, path, query in _QUESTIONS:
-                samples = [await _milliseconds(_ask(gateway.viewer, path, query)) for _ in range(SAMPLES)]
-                _add(report, name, samples, GOAL)
-            together = [await _milliseconds(_page(gateway.viewer)) for _ in range(SAMPLES)]
-            _add(report, "all of these at once", together)
+        report.note(f"{CLUSTERS} clusters and {OPERATIONS} operations in {time.perf_counter() - began:.0f} s")
+        with scratch() as folder:
+            async with running_gateway(folder, client) as gateway:
+                await all_listed(gateway.viewer)
+                for name, path, query in _QUESTIONS:
+                    samples = [await _milliseconds(_ask(gateway.viewer, path, query)) for _ in range(SAMPLES)]
+                    _add(report, name, samples, GOAL)
+                together = [await _milliseconds(_page(gateway.viewer)) for _ in range(SAMPLES)]
+                _add(report, "all of these at once", together)
         listed = [await _milliseconds(_list(client)) for _ in range(SAMPLES)]
         _add(report, "Temporal's own list of 50 such operations", listed)
 
@@ -184,7 +184,11 @@ async def _cluster(client: Client, number: int) -> None:
         updated_at=now,
     )
     await client.start_workflow(
-        "cluster", id=cluster_id(tag), task_queue=RESTING, memo={MEMO_RECORD: record, MEMO_SUMMARY: summary}
+        "cluster",
+        record,
+        id=cluster_id(tag),
+        task_queue=queues.ENTITIES,
+        memo={MEMO_RECORD: record, MEMO_SUMMARY: summary},
     )
 
 

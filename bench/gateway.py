@@ -1,16 +1,13 @@
-"""Latency of the gateway with a thousand operations present, and the start of the command line."""
+"""Latency of the gateway with a thousand operations present."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 
 import httpx
 
 from bench.report import Report, percentile
+from bench.scratch import scratch
 from cli.stack import tokens
 from tests.local_stack import LocalStack, local_stack
 
@@ -19,7 +16,7 @@ SAMPLES = 300
 
 
 def run(report: Report) -> None:
-    with local_stack(Path(tempfile.mkdtemp(prefix="bench-")), 1.0) as stack, _agent(stack) as agent:
+    with scratch() as folder, local_stack(folder, 1.0) as stack, _agent(stack) as agent:
         # An agent's creation waits for a person: present, and at rest.
         for number in range(PRESENT):
             _post(agent, f"present-{number}")
@@ -33,7 +30,6 @@ def run(report: Report) -> None:
     ):
         report.add(f"{name}, p50, {PRESENT} operations present", "ms", [percentile(samples, 0.5)])
         report.add(f"{name}, p95, {PRESENT} operations present", "ms", [percentile(samples, 0.95)], goal)
-    report.add("instantstart --help", "ms", [_help() for _ in range(10)], "well under 500 ms")
 
 
 def _agent(stack: LocalStack) -> httpx.Client:
@@ -58,10 +54,4 @@ def _post(client: httpx.Client, tag: str) -> float:
 def _get(client: httpx.Client, identifier: str, **query: str) -> float:
     began = time.perf_counter()
     client.get(f"/operations/{identifier}" if identifier else "/operations", params=query).raise_for_status()
-    return (time.perf_counter() - began) * 1000
-
-
-def _help() -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "cli", "--help"], check=True, capture_output=True)
     return (time.perf_counter() - began) * 1000

@@ -20,8 +20,9 @@ from contracts.identity import Identity
 from contracts.lease import LeaseGrant
 from contracts.network import Network
 from contracts.storage import WAIT_FOR_CLAIM
+from temporal.connection import connect
 from tests.workflows.fakes import REGION, FakeAccount
-from worker.platform import WorkerFactory, connect
+from worker.platform import WorkerFactory
 from worker.settings import WorkerSettings
 from workflows.registry import LOOKUPS, OPERATIONS
 

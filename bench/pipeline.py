@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
@@ -17,6 +15,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from activities.registry import Activities
 from bench import bare, noop
 from bench.report import Report
+from bench.scratch import scratch
 from contracts.capacity import InstanceGroupSpec
 from contracts.cluster import ClusterSpec
 from sandbox import timings
@@ -42,7 +41,7 @@ CRITICAL_PATH = (
 
 def run(report: Report, rounds: int) -> None:
     """Alternate pipeline and bare script on one sandbox, so that both see the same machine."""
-    with local_stack(Path(tempfile.mkdtemp(prefix="bench-")), SPEED) as stack:
+    with scratch() as folder, local_stack(folder, SPEED) as stack:
         stack.sandbox.put("/quotas", json={"vpcs": 500, "elastic-ips": 500, "ml.g5.8xlarge": 500})
         pipelines: list[float] = []
         scripts: list[float] = []
@@ -56,13 +55,15 @@ def run(report: Report, rounds: int) -> None:
             noops.append(asyncio.run(noop_seconds(stack, activities)))
         path = CRITICAL_PATH / SPEED
         report.add("create-cluster, clock ×10", "s", pipelines)
-        report.add("bare asyncio script, same calls", "s", scripts)
-        report.add("critical path of the dependency graph", "s", [path])
+        report.add("bare asyncio script, same calls", "s", scripts, baseline=True)
+        report.add("critical path of the dependency graph", "s", [path], baseline=True)
         ratios = [ours / theirs for ours, theirs in zip(pipelines, scripts, strict=True)]
         report.add("create-cluster / bare script", "", ratios, "≤ 1.05")
         report.add("create-cluster / critical path", "", [ours / path for ours in pipelines], "≤ 1.10")
         report.add("orchestration per activity in create-cluster", "ms", [value * 1000 for value in per_activity])
-        report.add("Temporal's no-op activity, as many in a row", "ms", [value * 1000 for value in noops])
+        report.add(
+            "Temporal's no-op activity, as many in a row", "ms", [value * 1000 for value in noops], baseline=True
+        )
         added = [ours / theirs for ours, theirs in zip(per_activity, noops, strict=True)]
         report.add("orchestration / no-op", "", added, "≤ 1.20")
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from bench.report import Report
+from bench.scratch import scratch
 from contracts import queues
 from contracts.catalogue import CREATE_HYPERPOD, CREATE_STORAGE, HyperPodClusterSpec
 from contracts.operation import Origin, Phase, StageState, Start
@@ -31,31 +31,32 @@ FAST_CLOCK = 600.0
 
 def parked(report: Report) -> None:
     """Memory and CPU of a worker with more and more operations that wait, half of them in a decision."""
-    stack = LocalStack(Path(tempfile.mkdtemp(prefix="bench-")), speed=1.0)
-    try:
-        stack.start_only("temporal")
-        with _parking_worker(stack) as worker:
-            base_memory, base_cpu = resident(worker.pid), _cpu_share(worker.pid)
-            started = 0
-            for target in STEPS:
-                asyncio.run(_park(stack, started, target))
-                started = target
-                memory = (resident(worker.pid) - base_memory) * 1024 / target
-                cpu = (_cpu_share(worker.pid) - base_cpu) * 1000 / target
-                report.add(f"memory per parked operation, {target} parked", "KiB", [memory], "flat")
-                report.add(f"CPU per parked operation, {target} parked", "ms/s", [cpu], "flat")
-            report.notes.append(f"worker without operations: {base_memory:.0f} MiB, {base_cpu:.1%} of a core")
-    finally:
-        stack.stop()
+    with scratch() as folder:
+        stack = LocalStack(folder, speed=1.0)
+        try:
+            stack.start_only("temporal")
+            with _parking_worker(stack) as worker:
+                base_memory, base_cpu = resident(worker.pid), _cpu_share(worker.pid)
+                started = 0
+                for target in STEPS:
+                    asyncio.run(_park(stack, started, target))
+                    started = target
+                    memory = (resident(worker.pid) - base_memory) * 1024 / target
+                    cpu = (_cpu_share(worker.pid) - base_cpu) * 1000 / target
+                    report.add(f"memory per parked operation, {target} parked", "KiB", [memory], "flat")
+                    report.add(f"CPU per parked operation, {target} parked", "ms/s", [cpu], "flat")
+                report.note(f"worker without operations: {base_memory:.0f} MiB, {base_cpu:.1%} of a core")
+        finally:
+            stack.stop()
 
 
 def together(report: Report) -> None:
     """A hundred pipelines started together on a fast clock, against one alone on the same stack."""
-    with local_stack(Path(tempfile.mkdtemp(prefix="bench-")), FAST_CLOCK) as stack:
+    with scratch() as folder, local_stack(folder, FAST_CLOCK) as stack:
         stack.sandbox.put("/quotas", json={"vpcs": 500, "elastic-ips": 500, "ml.g5.8xlarge": 500})
         alone = _create_all(stack, ["alone"])
         everything = _create_all(stack, [f"many-{number}" for number in range(PIPELINES)])
-        report.add("one pipeline alone, clock ×600", "s", [alone])
+        report.add("one pipeline alone, clock ×600", "s", [alone], baseline=True)
         report.add(f"{PIPELINES} pipelines together, clock ×600", "s", [everything], "all finish")
         report.add("time per pipeline, together", "s", [everything / PIPELINES])
 

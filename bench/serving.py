@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from bench.report import Report, percentile
 from bench.scale import resident
+from bench.scratch import scratch
 from contracts.command_report import ParseRequest
 from contracts.command_report import report as reported
 from contracts.commands import parse
 from tests.local_stack import LocalStack, local_stack
 
 TAG = "serving"
+SPLIT = "shlex.split alone"
 TYPE, GPUS = "ml.p5.48xlarge", 8
 DEPLOYMENTS, NODES = 200, 27
 SETUP_SPEED, SPEED = 240.0, 30.0
@@ -36,7 +36,7 @@ LONG = (
 
 def run(report: Report, rounds: int) -> None:
     commands(report)
-    with local_stack(Path(tempfile.mkdtemp(prefix="bench-")), SETUP_SPEED) as stack:
+    with scratch() as folder, local_stack(folder, SETUP_SPEED) as stack:
         _cluster(stack)
         stack.sandbox.post("/clock", json={"speed": SPEED}).raise_for_status()
         pools(stack, report, rounds)
@@ -46,7 +46,7 @@ def run(report: Report, rounds: int) -> None:
 def commands(report: Report) -> None:
     """Commands read each second; the baseline is the standard library's split alone."""
     for name, work in (
-        ("shlex.split alone", lambda: shlex.split(LONG)),
+        (SPLIT, lambda: shlex.split(LONG)),
         ("parse", lambda: parse(LONG)),
         ("parse and lint", lambda: reported(ParseRequest(command=LONG, gpu_count=8, port=8000))),
     ):
@@ -57,7 +57,8 @@ def commands(report: Report) -> None:
                 work()
                 count += 1
             samples.append(count / took)
-        report.add(f"{name}, a command of {len(LONG)} characters", "/s", samples)
+        baseline = name == SPLIT
+        report.add(f"{name}, a command of {len(LONG)} characters", "/s", samples, baseline=baseline)
 
 
 def pools(stack: LocalStack, report: Report, rounds: int) -> None:
@@ -74,7 +75,7 @@ def pools(stack: LocalStack, report: Report, rounds: int) -> None:
         rollouts.append(_timed(lambda name=name: _deploy(stack, name)))
         _delete(stack, f"deployments/{name}", f"delete-deployment/{TAG}/{name}")
     report.add(f"a pool's workers to another service, clock ×{SPEED:g}", "s", moves)
-    report.add("the same model as a new deployment", "s", rollouts)
+    report.add("the same model as a new deployment", "s", rollouts, baseline=True)
     ratios = [move / rollout for move, rollout in zip(moves, rollouts, strict=True)]
     report.add("reassignment / new rollout", "", ratios, "< 1")
     _delete(stack, "model-pools/pool", f"delete-model-pool/{TAG}/pool")

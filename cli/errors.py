@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -17,6 +18,8 @@ class Exit(IntEnum):
     NOT_FOUND = 3
     NEEDS_ATTENTION = 4
     """An operation waits for a decision or an approval, or is blocked."""
+    NOT_KNOWN = 5
+    """Nothing was found to be wrong, but something could not be looked at."""
     INTERRUPTED = 130
 
 
@@ -42,14 +45,19 @@ class CliError(Exception):
         return {"title": "The command failed", "detail": str(self), "remedy": self.remedy}
 
 
-def problem_lines(problem: Problem) -> list[str]:
-    """A problem for people: title, detail, field, who said so upstream, remedy."""
+def problem_lines(problem: Problem, options: Mapping[str, str] | None = None) -> list[str]:
+    """A problem for people: title, detail, field, who said so upstream, remedy. ``options``: the command's, by the name
+    of what they set; a field that one sets is called by it, too."""
+    known = options or {}
     lines = [f"{problem.get('title') or 'Problem'}: {problem.get('detail') or 'no detail'}"]
     faults = problem.get("errors") or []
     if len(faults) > 1:
-        lines += [f"  {fault.get('field') or '/'}: {fault.get('detail')}" for fault in faults]
+        for fault in faults:
+            option = _option(fault.get("field"), known)
+            lines.append(f"  {fault.get('field') or '/'}: {fault.get('detail')}" + (f" ({option})" if option else ""))
     elif problem.get("field"):
-        lines.append(f"  field: {problem['field']}")
+        option = _option(problem["field"], known)
+        lines.append(f"  field: {problem['field']}" + (f" ({option})" if option else ""))
     for side in ("aws", "kubernetes"):
         if upstream := problem.get(side):
             said = f"{upstream.get('service')} {upstream.get('operation')}: {upstream.get('error_code')}"
@@ -58,14 +66,32 @@ def problem_lines(problem: Problem) -> list[str]:
     if problem.get("operation"):
         lines.append(f"  operation: {problem['operation']}")
     if problem.get("remedy"):
-        lines.append(f"  remedy: {problem['remedy']}")
+        lines.append(f"  remedy: {_remedy(problem, known)}")
     return lines
 
 
-def error_lines(error: CliError) -> list[str]:
-    """An error for people."""
+def _option(field: str | None, options: Mapping[str, str]) -> str | None:
+    """The option that sets the field that a pointer leads to: ``/triggers/0/query`` is the query's."""
+    steps = [step for step in (field or "").split("/") if step and not step.isdigit()]
+    return next((options[step] for step in (*steps[:1], *steps[-1:]) if step in options), None)
+
+
+def _remedy(problem: Problem, options: Mapping[str, str]) -> str:
+    """What to do, in a terminal: nobody there sends ``errors``."""
+    from contracts.problem import CORRECT_FIELDS
+
+    remedy = str(problem["remedy"])
+    if remedy != CORRECT_FIELDS:
+        return remedy
+    faults = problem.get("errors") or [problem]
+    names = dict.fromkeys(_option(each.get("field"), options) or str(each.get("field")) for each in faults)
+    return f"Correct {' and '.join(names)}, and run the command again."
+
+
+def error_lines(error: CliError, options: Mapping[str, str] | None = None) -> list[str]:
+    """An error for people. ``options``: as :func:`problem_lines` has them."""
     if error.problem is not None:
-        return problem_lines(error.problem)
+        return problem_lines(error.problem, options)
     first, *rest = str(error).splitlines() or [""]
     return [f"Error: {first}", *rest, *([f"  remedy: {error.remedy}"] if error.remedy else [])]
 

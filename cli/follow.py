@@ -20,6 +20,33 @@ PATIENCE = 180.0
 """Seconds without a gateway after which following is given up."""
 
 Operation = dict[str, Any]
+
+
+class Patience:
+    """Waits for a gateway that has gone, and says so once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._failures, self._lost_at = 0, 0.0
+
+    def found(self) -> bool:
+        """It answers. Returns whether it had been gone."""
+        gone, self._failures, self._lost_at = bool(self._lost_at), 0, 0.0
+        return gone
+
+    def lost(self, told: str) -> bool:
+        """It does not answer, which is told if it is new. Returns whether it has been gone for too long."""
+        if not self._lost_at:
+            self._say(told)
+            self._lost_at = time.monotonic()
+        return time.monotonic() - self._lost_at > PATIENCE
+
+    def rest(self) -> None:
+        """Pause before the next try, longer each time."""
+        time.sleep(BACKOFF[min(self._failures, len(BACKOFF) - 1)])
+        self._failures += 1
+
+
 ENDS = ("succeeded", "aborted", "failed")
 
 
@@ -32,31 +59,26 @@ def follow(gateway: Gateway, id: str, say: Callable[[str], None]) -> Iterator[Op
     run_id = operation.get("run_id")  # another run may begin under the same ID when this one has ended
     yield operation
     last_id: str | None = None
-    failures, lost_at = 0, 0.0
+    patience = Patience(say)
     while operation["phase"] not in ENDS:
         try:
             for event in _stream(gateway, id, run_id, last_id):
                 if event is None:
-                    if lost_at:
+                    if patience.found():
                         say("connected again")
-                    failures, lost_at = 0, 0.0
                     continue
                 last_id = event.id if event.id is not None else last_id
                 if (changed := _operation(event)) is not None:
                     operation = changed
                     yield operation
         except httpx.TransportError as error:
-            if not lost_at:
-                say(f"connection to the gateway lost ({type(error).__name__}); trying again")
-                lost_at = time.monotonic()
-            if time.monotonic() - lost_at > PATIENCE:
+            if patience.lost(f"connection to the gateway lost ({type(error).__name__}); trying again"):
                 raise CliError(
                     f"no gateway answers at {gateway.url} any more",
                     remedy=f"The operation goes on by itself: `instantstart operation watch {id}` later.",
                 ) from None
         if operation["phase"] not in ENDS:
-            time.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
-            failures += 1
+            patience.rest()
 
 
 def _stream(gateway: Gateway, id: str, run_id: str | None, last_id: str | None) -> Iterator[Event | None]:

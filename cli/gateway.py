@@ -12,9 +12,11 @@ import httpx
 
 from cli.errors import CliError, Exit
 from cli.stack.folder import DataFolder, default_folder, read_json
+from telemetry import tracing
 
 API = "/api/v1"
-TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+CONNECT_SECONDS = 5.0
+TIMEOUT = httpx.Timeout(30.0, connect=CONNECT_SECONDS)
 TRIES = 3
 PAGE_SIZE = 200
 START_HINT = "Start the local stack with `instantstart up`, or set INSTANTSTART_URL and INSTANTSTART_TOKEN."
@@ -55,11 +57,18 @@ class Gateway:
         if target.token:
             headers["Authorization"] = f"Bearer {target.token}"
         # The environment's proxies are for the internet; a gateway that is named by URL is called at that URL.
-        self.http = httpx.Client(base_url=target.url, headers=headers, timeout=TIMEOUT, trust_env=False)
+        self.http = httpx.Client(
+            base_url=target.url,
+            headers=headers,
+            timeout=TIMEOUT,
+            trust_env=False,
+            event_hooks={"request": [tracing.carry]},
+        )
 
-    def get(self, path: str, **parameters: Any) -> Any:
-        """The JSON of ``path`` below /api/v1."""
-        return self._json("GET", path, params=_given(parameters))
+    def get(self, path: str, *, within: float | None = None, **parameters: Any) -> Any:
+        """The JSON of ``path`` below /api/v1. ``within``: seconds that the answer may take; null: as most do."""
+        more = {} if within is None else {"timeout": httpx.Timeout(within, connect=CONNECT_SECONDS)}
+        return self._json("GET", path, params=_given(parameters), **more)
 
     def post(self, path: str, body: Any, key: str | None = None, **parameters: Any) -> Any:
         """Send ``body``, with an idempotency key, so that it can be sent again when its answer is lost."""
@@ -91,15 +100,22 @@ class Gateway:
         _check(path)
         for attempt in range(1, TRIES + 1):
             try:
-                return checked(self.http.request(method, API + path, **request)).json()
+                answer = checked(self.http.request(method, API + path, **request))
+                break
             except httpx.ConnectError:
                 raise self.unreachable() from None
             except httpx.TransportError as error:
                 if attempt == TRIES:
                     raise self.silent(error) from None
             except ValueError:
-                raise CliError(f"{self.url} does not answer in JSON: is it the gateway?") from None
-        raise AssertionError("unreachable")
+                told = "what was given holds a number that JSON cannot write (NaN, or without end)"
+                raise CliError(told, remedy="Write another value, or leave it out.") from None
+        else:
+            raise AssertionError("unreachable")
+        try:
+            return answer.json()
+        except ValueError:
+            raise CliError(f"{self.url} does not answer in JSON: is it the gateway?") from None
 
     def unreachable(self) -> CliError:
         return CliError(f"no gateway answers at {self.url}", remedy=START_HINT)

@@ -13,6 +13,7 @@ import click
 
 from cli.errors import CliError, Exit, error_lines, say
 from cli.options import State
+from telemetry import tracing
 
 COMMANDS = {
     "up": "cli.commands.up:up",
@@ -30,18 +31,26 @@ COMMANDS = {
     "model": "cli.commands.model:model",
     "deployment": "cli.commands.deployment:deployment",
     "model-pool": "cli.commands.model_pool:model_pool",
+    "ray": "cli.commands.ray:ray",
     "router": "cli.commands.router:router",
     "service": "cli.commands.service:service",
     "call": "cli.commands.call:call",
     "endpoint": "cli.commands.endpoint:endpoint",
+    "experiment": "cli.commands.experiment:experiment",
     "autoscaler": "cli.commands.autoscaler:autoscaler",
     "job": "cli.commands.job:job",
+    "diagnose": "cli.commands.diagnose:diagnose",
+    "drift": "cli.commands.drift:drift",
+    "logs": "cli.commands.logs:logs",
     "operation": "cli.commands.operation:operation",
     "options": "cli.commands.options:options",
     "plan": "cli.commands.plan:plan",
+    "preset": "cli.commands.preset:preset",
     "software": "cli.commands.software:software",
     "storage": "cli.commands.storage:storage",
     "token": "cli.commands.token:token",
+    "tracking-server": "cli.commands.tracking_server:tracking_server",
+    "train": "cli.commands.train:train",
 }
 
 
@@ -68,7 +77,7 @@ def root() -> None:
     this machine.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 an operation needs a decision or is blocked,
-    130 interrupted.
+    5 something could not be looked at, 130 interrupted.
     """
 
 
@@ -86,14 +95,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if state.output == "json":
             say(json.dumps(error.as_problem(), ensure_ascii=False))
         else:
-            say("\n".join(error_lines(error)))
+            say("\n".join(error_lines(error, state.options)))
         return error.exit
     return result if isinstance(result, int) else Exit.OK
 
 
 def main() -> None:
     """The entry point of ``instantstart``."""
-    code = run()
+    try:
+        traced = tracing.start("instantstart-cli")
+    except tracing.TracingFaultError as error:
+        say(str(error))
+        sys.exit(Exit.USAGE)
+    words = ["instantstart", *(word for word in sys.argv[1:2] if word in COMMANDS)]
+    with tracing.doing(" ".join(words)):
+        code = run()
+    if traced:
+        tracing.stop()
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has gone; the interpreter would complain while it flushes again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,12 +17,19 @@ class State:
     """What ``main`` must know of the command that ran."""
 
     output: str = "table"
+    options: dict[str, str] = field(default_factory=dict)
+    """The command's options, e.g. ``--gpus``, by the name of what they set."""
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: str) -> str:
     state = context.find_object(State)
     if state is not None:
         state.output = value
+        state.options = {
+            each.name: max(each.opts, key=len)
+            for each in context.command.params
+            if isinstance(each, click.Option) and each.name is not None
+        }
     return value
 
 

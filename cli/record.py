@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cli.drift_view import drift_line
 from cli.node_lists import node_group_lines, node_pool_lines
 from cli.output import age, columns, pairs
 from cli.view import attention_lines
@@ -66,6 +67,7 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
             ("HyperPod", hyperpod.get("status")),
             ("Nodes", _readiness(record)),
             ("Verified", f"{age(record['updated_at'])} ago"),
+            ("Drift", drift_line(drift["report"]) if (drift := record.get("drift")) else "not looked for yet"),
         ]
     )
     if operations:

@@ -40,18 +40,31 @@ def network_options(command: Command) -> Command:
 
 
 def read(file: TextIO | None) -> Body:
-    """The object in a YAML or JSON file; empty without one. Raises click.UsageError when it holds something else."""
+    """The object in a YAML or JSON file; empty without one. What ``get`` has printed of one thing stands for the spec
+    that it was made from. Raises click.UsageError when the file holds something else."""
     if file is None:
         return {}
     import yaml
 
+    from contracts.plain_yaml import read_yaml
+
     try:
-        value = yaml.safe_load(file)
-    except yaml.YAMLError as error:
+        value = read_yaml(file.read())
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise click.UsageError(f"{file.name} is not YAML: {error}") from None
     if not isinstance(value, dict | None):
         raise click.UsageError(f"{file.name} holds a {type(value).__name__}, not an object")
-    return value or {}
+    return _made_from(value or {}, file.name)
+
+
+def _made_from(value: Body, name: str) -> Body:
+    """The specification in the gateway's answer about one thing, which also says when that was read."""
+    if "read_at" not in value:
+        return value
+    spec = value.get("spec")
+    if not isinstance(spec, dict):
+        raise click.UsageError(f"{name} is what `get` says, and has no spec: write the spec into a file")
+    return {member: each for member, each in spec.items() if each is not None}
 
 
 def put(body: Body, path: str, value: Any) -> None:

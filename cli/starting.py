@@ -42,12 +42,21 @@ def begin(
 
 
 def followed(
-    gateway: Gateway, operation: dict[str, Any], *, wait: bool, output: str, answered: str | None = None
+    gateway: Gateway,
+    operation: dict[str, Any],
+    *,
+    wait: bool,
+    output: str,
+    answered: str | None = None,
+    wanted: str = "succeeded",
 ) -> int:
-    """Show an operation, or follow it to its end; the command's exit code. ``answered``: as ``cli.watch`` has it."""
+    """Show an operation, or follow it to its end; the command's exit code. ``answered``: as ``cli.watch`` has it.
+    ``wanted``: the end that was asked for."""
     code = Exit.OK
     if wait:
         operation, code = watch(gateway, operation["id"], answered)
+        if operation["phase"] in ENDS:
+            code = Exit.OK if operation["phase"] == wanted else Exit.FAILED
     elif operation["phase"] not in ENDS:
         say(f"`instantstart operation watch {operation['id']}` follows it.")
     emit(output, operation, operation_lines)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cli.errors import problem_lines, say
 from cli.follow import ENDS
 from cli.output import columns, duration, pairs
+from contracts.left_behind import remains_lines, remains_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,14 +40,15 @@ class View(Protocol):
 
 
 class Lines:
-    """A line for each stage that changes state, and for each phase. Details that only tick are left out."""
+    """A line for each stage that changes state, and for each phase but the last, which who follows it tells when all
+    is shown. Details that only tick are left out."""
 
     def __init__(self) -> None:
         self._phase: str | None = None
         self._stages: dict[str, tuple[str, int]] = {}
 
     def show(self, operation: Operation) -> None:
-        if operation["phase"] != self._phase:
+        if operation["phase"] != self._phase and operation["phase"] not in ENDS:
             self._phase = operation["phase"]
             detail = operation.get("detail")
             self.note(f"{operation['id']} {self._phase}" + (f": {detail}" if detail else ""))
@@ -152,6 +154,9 @@ def operation_lines(operation: Operation) -> list[str]:
     ]
     if rows:
         lines += ["", *columns(("STAGE", "STATE", "TIME", "DETAIL"), rows)]
+    titles = {stage["name"]: stage["title"] for stage in operation.get("stages") or []}
+    if (remains := remains_of(operation.get("result"), titles)) is not None:
+        lines += ["", *remains_lines(remains)]
     return lines
 
 

@@ -8,7 +8,7 @@ import click
 
 from cli.decide import ask, is_interactive
 from cli.errors import CliError, Exit, error_lines, problem_lines, say
-from cli.follow import follow
+from cli.follow import ENDS, follow
 from cli.gateway import Gateway, operation_path
 from cli.view import View, attention_lines, blocked_stage, make_view
 
@@ -22,6 +22,8 @@ EXITS = {
     "waiting_for_decision": Exit.NEEDS_ATTENTION,
     "waiting_for_approval": Exit.NEEDS_ATTENTION,
 }
+LOOKS, LOOK = 3, 2.0
+"""How often, and for how many seconds each, the answer to a word is waited for."""
 
 
 def watch_until_settled(gateway: Gateway, id: str, view: View, answered: str | None = None) -> Operation:
@@ -57,6 +59,17 @@ def watch(gateway: Gateway, id: str, answered: str | None = None) -> tuple[Opera
         raise
     say("\n".join(attention_lines(operation) or end_lines(operation)))
     return operation, EXITS[operation["phase"]]
+
+
+def soon_after(gateway: Gateway, operation: Operation, answered: str | None, *, ends: bool) -> Operation:
+    """The operation when what was said to it shows, or after a few seconds. ``ends``: it was told to end."""
+    for _ in range(LOOKS):
+        if operation["phase"] in ENDS or (not ends and attention_mark(operation) != answered):
+            break
+        path = operation_path(operation["id"])
+        now = gateway.get(path)
+        operation = now if now["phase"] in ENDS or now["phase"] != operation["phase"] else gateway.get(path, wait=LOOK)
+    return operation
 
 
 def open_decision(operation: Operation) -> dict[str, Any] | None:

@@ -33,7 +33,8 @@ class Gateway:
         call = Call.of(endpoint, *body, **options)
         for attempt in range(1, TRIES + 1):
             try:
-                return read(endpoint, await self._http.request(**call.request(self._token)))
+                with call.traced(self._token) as request:
+                    return read(endpoint, await self._http.request(**request))
             except httpx.TransportError as error:
                 if call.is_lost(attempt, error):
                     raise unanswered(error, str(self._http.base_url)) from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from contracts.endpoints import Endpoint
 from contracts.problem import FieldError, Problem, ProblemCode, invalid, problem
+from telemetry import tracing
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -96,6 +98,13 @@ class Call(Generic[Answer]):
             request["content"] = _json(self.body)
             sent["Content-Type"] = "application/json"
         return request
+
+    @contextmanager
+    def traced(self, token: str | None) -> Iterator[dict[str, Any]]:
+        """As :meth:`request`; it carries on the trace that goes on here, if one does."""
+        request = self.request(token)
+        with tracing.calling(self.endpoint.method, self.endpoint.path, request["headers"]):
+            yield request
 
     def is_lost(self, attempt: int, error: httpx.TransportError) -> bool:
         """Whether nothing is gained by sending it again after so many attempts."""

@@ -33,7 +33,8 @@ class Gateway:
         call = Call.of(endpoint, *body, **options)
         for attempt in range(1, TRIES + 1):
             try:
-                return read(endpoint, self._http.request(**call.request(self._token)))
+                with call.traced(self._token) as request:
+                    return read(endpoint, self._http.request(**request))
             except httpx.TransportError as error:
                 if call.is_lost(attempt, error):
                     raise unanswered(error, str(self._http.base_url)) from None
@@ -44,7 +45,7 @@ class Gateway:
         cannot be taken back. Who stops reading closes it, and hangs up with that. Raises GatewayProblem."""
         call = Call.of(endpoint, *body, **options)
         try:
-            with self._http.stream(**call.request(self._token)) as response:
+            with call.traced(self._token) as request, self._http.stream(**request) as response:
                 if not response.is_success:
                     response.read()
                     read(endpoint, response)

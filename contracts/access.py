@@ -10,6 +10,9 @@ from pydantic import Field
 
 from contracts.model import Model
 
+SESSION_COOKIE = "instantstart_session"
+"""The cookie that the console keeps a person's session in."""
+
 
 class Role(StrEnum):
     """Roles of a token, from the least to the most."""

@@ -14,7 +14,9 @@ from contracts.cluster import ClusterSpec
 from contracts.credentials import DeleteCredentialSpec, StoreCredentialSpec
 from contracts.dependencies import COMPONENTS
 from contracts.deployments import DeleteDeploymentSpec, DeploymentSpec, ScaleDeploymentSpec
+from contracts.drift import AdoptDriftSpec, RestoreDriftSpec
 from contracts.eks import DEFAULT_KUBERNETES_VERSION, KubernetesVersion
+from contracts.experiments import ConnectExperimentsSpec, DisconnectExperimentsSpec, SyncExperimentsSpec
 from contracts.features import FeatureChanges
 from contracts.fsx_storage import FsxStorageSpec
 from contracts.hyperpod import HyperPodSpec
@@ -29,10 +31,14 @@ from contracts.network import NetworkSpec
 from contracts.node_groups import DeleteNodeGroupSpec, NodeGroupSpec, ScaleNodeGroupSpec
 from contracts.node_pools import DeleteNodePoolSpec, NodePoolSpec
 from contracts.nodes import DeleteNodesSpec, NodesSpec, RebootNodesSpec, ReplaceNodesSpec, nodes_target
+from contracts.ray_clusters import DeleteRayClusterSpec, RayClusterSpec
 from contracts.routers import DeleteRouterSpec, RouterSpec
 from contracts.software import UpdateSoftwareSpec
 from contracts.storage import DeleteStorageSpec, StorageSpec
 from contracts.teardown import DeleteClusterSpec
+from contracts.tracking_servers import DeleteTrackingServerSpec, TrackingServerSpec
+from contracts.training import ResumeTrainingSpec, StopTrainingSpec, SuspendTrainingSpec, TrainingSpec
+from contracts.training_parts import Submission
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
@@ -102,6 +108,8 @@ class OperationKind(Generic[Spec]):
     """It deletes or replaces: an agent's request waits for a human's approval, too."""
     last_wins: bool = False
     """Asked for something else while it runs, it does that instead; other kinds refuse (409)."""
+    held: bool = False
+    """What an agent asks for is about what had the name then: others may have it when a person approves."""
     target: Callable[[Any], str | None] = _the_cluster
     """From a spec, what the operation is about beside the cluster: the last part of its workflow ID."""
     grave: Callable[[Any], bool] = _never
@@ -315,8 +323,97 @@ CREATE_ROUTER = OperationKind(
 DELETE_ROUTER = OperationKind(
     "delete-router", "Delete a router", DeleteRouterSpec, destroys=True, target=lambda spec: spec.operated
 )
+RUN_TRAINING = OperationKind(
+    "run-training",
+    "Train",
+    TrainingSpec,
+    target=lambda spec: spec.target,
+    # SageMaker trains on instances of its own, which are paid for besides the cluster's.
+    grave=lambda spec: spec.path is Submission.SAGEMAKER,
+    grave_by=frozenset({"submission", "recipe"}),
+)
+STOP_TRAINING = OperationKind(
+    "stop-training",
+    "Stop a training run",
+    StopTrainingSpec,
+    destroys=True,
+    last_wins=True,  # two requests differ in their reasons only
+    held=True,
+    target=lambda spec: spec.target,
+)
+SUSPEND_TRAINING = OperationKind(
+    "suspend-training",
+    "Suspend a training run",
+    SuspendTrainingSpec,
+    destroys=True,  # what was computed since the last checkpoint
+    last_wins=True,
+    held=True,
+    target=lambda spec: spec.target,
+)
+RESUME_TRAINING = OperationKind(
+    "resume-training",
+    "Resume a training run",
+    ResumeTrainingSpec,
+    last_wins=True,
+    target=lambda spec: spec.target,
+)
+CREATE_RAY_CLUSTER = OperationKind(
+    "create-ray-cluster", "Create a Ray cluster", RayClusterSpec, target=lambda spec: spec.target
+)
+DELETE_RAY_CLUSTER = OperationKind(
+    "delete-ray-cluster", "Delete a Ray cluster", DeleteRayClusterSpec, destroys=True, target=lambda spec: spec.target
+)
+CREATE_TRACKING_SERVER = OperationKind(
+    "create-tracking-server",
+    "Create a tracking server",
+    TrackingServerSpec,
+    costs=True,
+    target=lambda spec: spec.name,
+)
+DELETE_TRACKING_SERVER = OperationKind(
+    "delete-tracking-server",
+    "Delete a tracking server",
+    DeleteTrackingServerSpec,
+    destroys=True,
+    target=lambda spec: spec.name,
+)
+CONNECT_EXPERIMENTS = OperationKind(
+    "connect-experiments",
+    "Let training report to a tracking server",
+    ConnectExperimentsSpec,
+    target=lambda spec: spec.target,
+)
+DISCONNECT_EXPERIMENTS = OperationKind(
+    "disconnect-experiments",
+    "Let training report no more",
+    DisconnectExperimentsSpec,
+    destroys=True,
+    target=lambda spec: spec.target,
+)
+SYNC_EXPERIMENTS = OperationKind(
+    "sync-experiments",
+    "Copy an experiment",
+    SyncExperimentsSpec,
+    target=lambda spec: spec.target,
+    grave=lambda spec: True,  # it writes into what may be another account
+    grave_by=frozenset(SyncExperimentsSpec.model_fields),
+)
 IMPORT_CLUSTER = OperationKind("import-cluster", "Import a cluster", ImportClusterSpec)
 REDETECT_CLUSTER = OperationKind("redetect-cluster", "Detect a cluster anew", RedetectClusterSpec)
+ADOPT_DRIFT = OperationKind(
+    "adopt-drift",
+    "Adopt drift",
+    AdoptDriftSpec,
+    grave=lambda spec: spec.accept_weaker_security,
+    grave_by=frozenset({"accept_weaker_security"}),
+)
+RESTORE_DRIFT = OperationKind(
+    "restore-drift",
+    "Restore what has drifted",
+    RestoreDriftSpec,
+    costs=True,
+    destroys=True,  # what somebody has changed on purpose is overwritten
+)
 DELETE_CLUSTER = OperationKind("delete-cluster", "Delete a cluster", DeleteClusterSpec, destroys=True)
 
 KINDS: dict[str, OperationKind[Any]] = {
@@ -363,8 +460,21 @@ KINDS: dict[str, OperationKind[Any]] = {
         DELETE_MODEL_POOL,
         CREATE_ROUTER,
         DELETE_ROUTER,
+        RUN_TRAINING,
+        STOP_TRAINING,
+        SUSPEND_TRAINING,
+        RESUME_TRAINING,
+        CREATE_RAY_CLUSTER,
+        DELETE_RAY_CLUSTER,
+        CREATE_TRACKING_SERVER,
+        DELETE_TRACKING_SERVER,
+        CONNECT_EXPERIMENTS,
+        DISCONNECT_EXPERIMENTS,
+        SYNC_EXPERIMENTS,
         IMPORT_CLUSTER,
         REDETECT_CLUSTER,
+        ADOPT_DRIFT,
+        RESTORE_DRIFT,
         DELETE_CLUSTER,
     )
 }
@@ -374,8 +484,17 @@ MAKE_PLAN_WORKFLOW = "make-plan"
 READ_FEATURES_WORKFLOW = "read-features"
 READ_INSTANCE_GROUPS_WORKFLOW = "read-instance-groups"
 LIST_JOBS_WORKFLOW = "list-jobs"
+DIAGNOSE_WORKFLOW = "diagnose"
 READ_JOB_WORKFLOW = "read-job"
 LIST_CREDENTIALS_WORKFLOW = "list-credentials"
+LIST_TRACKING_SERVERS_WORKFLOW = "list-tracking-servers"
+READ_TRACKING_SERVER_WORKFLOW = "read-tracking-server"
+OPEN_TRACKING_SERVER_WORKFLOW = "open-tracking-server"
+LIST_EXPERIMENTS_WORKFLOW = "list-experiments"
+SEARCH_RUNS_WORKFLOW = "search-experiment-runs"
+READ_RUN_WORKFLOW = "read-experiment-run"
+COMPARE_RUNS_WORKFLOW = "compare-experiment-runs"
+TRY_CONNECTION_WORKFLOW = "try-experiment-connection"
 LIST_MODELS_WORKFLOW = "list-models"
 LIST_NODE_GROUPS_WORKFLOW = "list-node-groups"
 LIST_NODE_POOLS_WORKFLOW = "list-node-pools"
@@ -392,9 +511,19 @@ READ_NODES_WORKFLOW = "read-nodes"
 READ_SOFTWARE_WORKFLOW = "read-software"
 LIST_SERVICES_WORKFLOW = "list-services"
 CALL_MODEL_WORKFLOW = "call-model"
+READ_LOGS_WORKFLOW = "read-logs"
+FOLLOW_LOGS_WORKFLOW = "follow-logs"
 LIST_ENDPOINTS_WORKFLOW = "list-endpoints"
 READ_ENDPOINT_WORKFLOW = "read-endpoint"
 LIST_AUTOSCALERS_WORKFLOW = "list-autoscalers"
 READ_AUTOSCALER_WORKFLOW = "read-autoscaler"
+LIST_TRAINING_WORKFLOW = "list-training"
+READ_TRAINING_WORKFLOW = "read-training"
+LIST_RAY_CLUSTERS_WORKFLOW = "list-ray-clusters"
+READ_RAY_CLUSTER_WORKFLOW = "read-ray-cluster"
 CLUSTER_WORKFLOW = "cluster"
+FOUNDERS = frozenset({CREATE_CLUSTER.name, CREATE_CONTROL_PLANE.name, IMPORT_CLUSTER.name})
+"""The kinds of operations that a cluster may begin with."""
+WITHOUT_LEASE = frozenset({RUN_TRAINING.name})
+"""Kinds of operations that last as long as what they watch, and hold no lease: they end with their cluster."""
 MODEL_POOL_WORKFLOW = "model-pool"

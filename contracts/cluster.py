@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from contracts.activity import Act, Queue
 from contracts.capacity import InstanceGroupSpec, check_groups
 from contracts.dependencies import ComponentStatus
+from contracts.drift import DriftState
 from contracts.eks import DEFAULT_KUBERNETES_VERSION, ControlPlane, KubernetesVersion
 from contracts.features import FeatureStatus
 from contracts.hyperpod import HyperPodCluster, HyperPodSpec, Node, NodeCount, counts_of
@@ -79,6 +80,8 @@ class ClusterRecord(Model):
     node_pools: list[NodePool] = Field(default_factory=list)
     features: list[FeatureStatus] = Field(default_factory=list)
     """As last read; ``GET …/features`` reads them anew."""
+    drift: DriftState | None = None
+    """What the last check found to be otherwise than recorded here; null: there was none yet."""
     updated_at: datetime
 
     @property

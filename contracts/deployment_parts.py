@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from contracts.model import Model, fault
 from contracts.names import namespaced
@@ -13,6 +14,16 @@ from contracts.objects import DEFAULT_NAMESPACE, ObjectName
 DEFAULT_MOUNT = "/s3"
 DEFAULT_CLAIM = "s3-claim"
 _PLACE = r"^/[^:\s]*$"
+SYSTEM = tuple(
+    PurePosixPath(place)
+    for place in (
+        *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys"),
+        *("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", "/usr/local/bin", "/usr/local/lib"),
+    )
+)
+"""Folders whose content an image does not start without, with all below them."""
+WHOLE = tuple(PurePosixPath(place) for place in ("/usr", "/usr/local", "/opt", "/var"))
+"""Folders of which only parts may be covered by a mount."""
 
 
 class StorageMount(Model):
@@ -23,6 +34,23 @@ class StorageMount(Model):
     read_only: bool = True
     sub_path: str | None = Field(None, max_length=1024, pattern=r"^[^/].*$", examples=["models"])
     """Only this folder of it."""
+
+    @field_validator("mount_path")
+    @classmethod
+    def _place(cls, text: str) -> str:
+        path = PurePosixPath("/" + text.strip("/"))
+        if ".." in path.parts:
+            raise ValueError("a place is told without ..")
+        if path in WHOLE or any(path.is_relative_to(each) for each in SYSTEM):
+            raise ValueError(f"{path} is a folder of the image's system, which the storage would hide; take another")
+        return text
+
+    @field_validator("sub_path")
+    @classmethod
+    def _below(cls, text: str | None) -> str | None:
+        if text is not None and ".." in text.split("/"):
+            raise ValueError("a folder of the storage is told without ..")
+        return text
 
 
 class ServerResources(Model):

@@ -33,7 +33,7 @@ MOST_REPLICAS = 1000
 TOKEN_VARIABLE = "HF_TOKEN"
 """Where Hugging Face's library looks for a token. (huggingface_hub: environment variables)"""
 RESERVED_LABELS = (*RESERVED_LABEL_PREFIXES, LABEL_DOMAIN, "app.kubernetes.io/", "business", "pod-template-hash")
-ASK_FOR_GPUS = "Ask the user how many GPUs one replica takes, and send that as gpu_count (0: none)."
+ASK_FOR_GPUS = "Say how many GPUs one replica takes: gpu_count (0: none)."
 
 
 class DeploymentSpec(DeploymentName):

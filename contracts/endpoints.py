@@ -27,10 +27,15 @@ from contracts.cluster import ClusterView
 from contracts.command_report import ParsedCommand
 from contracts.credentials import CredentialList
 from contracts.deployments import DeploymentDetail, DeploymentList
+from contracts.diagnostics import Diagnosis
+from contracts.drift import DriftAnswer
 from contracts.durations import Durations
+from contracts.experiment_runs import ExperimentList, RunComparison, RunDetail, RunList
+from contracts.experiments import ConnectionTest
 from contracts.features import Features
 from contracts.inference import ModelAnswer, ServicesRead
 from contracts.jobs import JobDetail, JobList
+from contracts.logs import LogPage
 from contracts.managed_endpoints import EndpointDetail, EndpointList
 from contracts.model import Model
 from contracts.model_pools import ModelPoolDetail, ModelPoolList
@@ -38,9 +43,14 @@ from contracts.models import ModelList
 from contracts.operation import Operation
 from contracts.options import Options
 from contracts.plans import Plan
+from contracts.presets import PresetDetail, PresetList, SavedPreset
+from contracts.ray_clusters import RayClusterDetail, RayClusterList
+from contracts.recipes.catalogue import RecipeList
 from contracts.routers import RouterDetail, RouterList
 from contracts.software import SoftwareRead
 from contracts.storage import StorageContents, StorageDefaults, StorageList
+from contracts.tracking_servers import TrackingServerDetail, TrackingServerLink, TrackingServerList
+from contracts.training_views import TrainingRunDetail, TrainingRunList
 
 API = "/api/v1"
 
@@ -82,7 +92,10 @@ class Endpoint(Generic[Answer]):
         return self.method == "GET" or self.name in ASKING
 
 
-ASKING = ("make_plan", "call_model", "parse_command")
+ASKING = (
+    *("make_plan", "diagnose", "check_drift", "call_model", "parse_command"),
+    *("test_experiments", "open_tracking_server"),
+)
 """Routes that ask by POST and change nothing."""
 
 ENDPOINTS: dict[str, Endpoint[Any]] = {}
@@ -115,6 +128,10 @@ GET_CLUSTER = _read("get_cluster", _CLUSTER, ClusterView)
 LIST_CLUSTER_OPERATIONS = _read("list_cluster_operations", f"{_CLUSTER}/operations", OperationPage)
 CREATE_CLUSTER = _start("create_cluster", "POST", _CLUSTERS)
 IMPORT_CLUSTER = _start("import_cluster", "POST", f"{_CLUSTERS}/import")
+GET_DRIFT = _route("get_drift", "GET", f"{API}{_CLUSTER}/drift", DriftAnswer)
+CHECK_DRIFT = _route("check_drift", "POST", f"{API}{_CLUSTER}/drift/check", DriftAnswer)
+ADOPT_DRIFT = _start("adopt_drift", "POST", f"{_CLUSTER}/drift/adopt")
+RESTORE_DRIFT = _start("restore_drift", "POST", f"{_CLUSTER}/drift/restore")
 REDETECT_CLUSTER = _start("redetect_cluster", "POST", f"{_CLUSTER}/redetection")
 DELETE_CLUSTER = _start("delete_cluster", "DELETE", _CLUSTER)
 
@@ -155,6 +172,13 @@ _JOBS = f"{_CLUSTER}/jobs"
 LIST_JOBS = _read("list_jobs", _JOBS, JobList)
 GET_JOB = _read("get_job", f"{_JOBS}/{{namespace}}/{{name}}", JobDetail)
 
+_POD_LOG = f"{_CLUSTER}/pods/{{namespace}}/{{pod}}/logs"
+READ_POD_LOG = _read("read_pod_log", _POD_LOG, LogPage)
+WATCH_POD_LOG = _read("watch_pod_log", f"{_POD_LOG}/stream", Nothing)
+DOWNLOAD_POD_LOG = _read("download_pod_log", f"{_POD_LOG}/download", Nothing)
+
+DIAGNOSE = _route("diagnose", "POST", f"{API}{_CLUSTER}/diagnoses", Diagnosis)
+
 _SERVICES = f"{_CLUSTER}/services"
 LIST_SERVICES = _read("list_services", _SERVICES, ServicesRead)
 CALL_MODEL = _route("call_model", "POST", f"{API}{_SERVICES}/{{name}}/invocations", ModelAnswer)
@@ -184,6 +208,44 @@ CREATE_MODEL_POOL = _start("create_model_pool", "POST", _MODEL_POOLS)
 SCALE_MODEL_POOL = _start("scale_model_pool", "POST", f"{_MODEL_POOLS}/{{name}}/scale")
 ASSIGN_MODEL_POOL = _start("assign_model_pool", "PUT", f"{_MODEL_POOLS}/{{name}}/assignments")
 DELETE_MODEL_POOL = _start("delete_model_pool", "DELETE", f"{_MODEL_POOLS}/{{name}}")
+
+_RAY_CLUSTERS = f"{_CLUSTER}/ray-clusters"
+LIST_RAY_CLUSTERS = _read("list_ray_clusters", _RAY_CLUSTERS, RayClusterList)
+GET_RAY_CLUSTER = _read("get_ray_cluster", f"{_RAY_CLUSTERS}/{{name}}", RayClusterDetail)
+CREATE_RAY_CLUSTER = _start("create_ray_cluster", "POST", _RAY_CLUSTERS)
+DELETE_RAY_CLUSTER = _start("delete_ray_cluster", "DELETE", f"{_RAY_CLUSTERS}/{{name}}")
+
+_TRAINING_RUNS = f"{_CLUSTER}/training-runs"
+LIST_TRAINING_RUNS = _read("list_training_runs", _TRAINING_RUNS, TrainingRunList)
+GET_TRAINING_RUN = _read("get_training_run", f"{_TRAINING_RUNS}/{{name}}", TrainingRunDetail)
+RUN_TRAINING = _start("run_training", "POST", _TRAINING_RUNS)
+STOP_TRAINING = _start("stop_training", "POST", f"{_TRAINING_RUNS}/{{name}}/stop")
+SUSPEND_TRAINING = _start("suspend_training", "POST", f"{_TRAINING_RUNS}/{{name}}/suspend")
+_TRAINING_LOG = f"{_TRAINING_RUNS}/{{name}}/logs"
+READ_TRAINING_LOG = _read("read_training_log", _TRAINING_LOG, LogPage)
+WATCH_TRAINING_LOG = _read("watch_training_log", f"{_TRAINING_LOG}/stream", Nothing)
+DOWNLOAD_TRAINING_LOG = _read("download_training_log", f"{_TRAINING_LOG}/download", Nothing)
+RESUME_TRAINING = _start("resume_training", "POST", f"{_TRAINING_RUNS}/{{name}}/resume")
+
+_TRACKING_SERVERS = f"{_CLUSTER}/tracking-servers"
+LIST_TRACKING_SERVERS = _read("list_tracking_servers", _TRACKING_SERVERS, TrackingServerList)
+GET_TRACKING_SERVER = _read("get_tracking_server", f"{_TRACKING_SERVERS}/{{name}}", TrackingServerDetail)
+CREATE_TRACKING_SERVER = _start("create_tracking_server", "POST", _TRACKING_SERVERS)
+DELETE_TRACKING_SERVER = _start("delete_tracking_server", "DELETE", f"{_TRACKING_SERVERS}/{{name}}")
+OPEN_TRACKING_SERVER = _route(
+    "open_tracking_server", "POST", f"{API}{_TRACKING_SERVERS}/{{name}}/link", TrackingServerLink
+)
+
+_EXPERIMENTS = f"{_CLUSTER}/experiments"
+LIST_EXPERIMENTS = _read("list_experiments", _EXPERIMENTS, ExperimentList)
+SEARCH_RUNS = _read("search_runs", f"{_EXPERIMENTS}/runs", RunList)
+EXPORT_RUNS = _read("export_runs", f"{_EXPERIMENTS}/runs.csv", Nothing)
+GET_RUN = _read("get_run", f"{_EXPERIMENTS}/runs/{{run_id}}", RunDetail)
+COMPARE_RUNS = _read("compare_runs", f"{_EXPERIMENTS}/comparison", RunComparison)
+TEST_EXPERIMENTS = _route("test_experiments", "POST", f"{API}{_EXPERIMENTS}/test", ConnectionTest)
+CONNECT_EXPERIMENTS = _start("connect_experiments", "POST", f"{_EXPERIMENTS}/connections")
+DISCONNECT_EXPERIMENTS = _start("disconnect_experiments", "DELETE", f"{_EXPERIMENTS}/connections/{{namespace}}")
+SYNC_EXPERIMENTS = _start("sync_experiments", "POST", f"{_EXPERIMENTS}/sync")
 
 _ROUTERS = f"{_CLUSTER}/routers"
 LIST_ROUTERS = _read("list_routers", _ROUTERS, RouterList)
@@ -231,6 +293,13 @@ SKIP_STAGE = _answered("skip_stage", "skip")
 ABORT_OPERATION = _answered("abort_operation", "abort")
 APPROVE_OPERATION = _answered("approve_operation", "approve")
 REJECT_OPERATION = _answered("reject_operation", "reject")
+
+LIST_RECIPES = _read("list_recipes", "/recipes", RecipeList)
+_PRESETS = "/presets"
+LIST_PRESETS = _read("list_presets", _PRESETS, PresetList)
+GET_PRESET = _read("get_preset", f"{_PRESETS}/{{name}}", PresetDetail)
+SAVE_PRESET = _route("save_preset", "PUT", f"{API}{_PRESETS}/{{name}}", SavedPreset)
+DELETE_PRESET = _route("delete_preset", "DELETE", f"{API}{_PRESETS}/{{name}}", Nothing)
 
 GET_OPTIONS = _read("get_options", "/options", Options)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from contracts.activity import Wait
 from contracts.model import Model
 
 WHOLE_CLUSTER = "*"
@@ -50,3 +51,13 @@ class LeaseGrant(Model):
     """The operation that holds what is needed, or waits for it and came first."""
     position: int = 0
     """Place in the queue, from 1; 0 when granted."""
+
+
+class HeldBy(Model):
+    """Who holds leases, by its ID: whichever of its runs that is."""
+
+    operation: str
+
+
+WAIT_FOR_HOLDER = Wait("cluster.wait_for_holder", HeldBy, HeldBy, limit=timedelta(days=1))
+"""Until that operation has ended, and so holds nothing any more."""

@@ -291,13 +291,15 @@ class PodMoved(Ensured):
 
 
 class WatchPool(PoolRef):
-    """``patience_seconds``: after this nothing new is news as well."""
+    """``known``: what is known of the pool already, in words; null: nothing, so that the first look is news.
+    ``patience_seconds``: after this nothing new is news as well."""
 
+    known: str | None = None
     patience_seconds: int = 1800
 
 
 class PoolNews(Model):
-    """Why a pool is to be looked at: it is gone, pods can be handed out, or nothing happened."""
+    """Why a pool is to be looked at: it is gone, pods can be handed out, it is not as known, or nothing happened."""
 
     gone: bool = False
     work: bool = False

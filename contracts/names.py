@@ -7,6 +7,7 @@ is cut and ends in a hash of the whole.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,8 +42,16 @@ LABEL_ROUTER = f"{LABEL_DOMAIN}/router"
 LABEL_CREDENTIAL = f"{LABEL_DOMAIN}/credential"
 LABEL_DOWNLOAD = f"{LABEL_DOMAIN}/download"
 """On what downloads a repository: the target of its operation."""
+LABEL_TRAINING = f"{LABEL_DOMAIN}/training"
+"""On what belongs to a training run, its pods among it, on every path of submission: the run's name."""
+LABEL_RAY_CLUSTER = f"{LABEL_DOMAIN}/ray-cluster"
+"""On what belongs to a Ray cluster for people, its pods among it: its name."""
 ANNOTATION_RUN = f"{LABEL_DOMAIN}/run"
 """On a Job: the attempt of an operation that made it."""
+LABEL_EXPERIMENTS = f"{LABEL_DOMAIN}/experiments"
+"""On a service account whose pods may report to tracking servers."""
+EXPERIMENTS_ACCOUNT = "experiments"
+"""The service account that training pods report as, unless another is named."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,20 @@ KUBERNETES_NAME = Rule("Kubernetes object", r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", 63
 CREDENTIAL_NAME = Rule("credential", r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", 39, "RFC 1123 label, after a prefix")
 KUBERNETES_SERVICE = Rule("Kubernetes Service", r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "RFC 1035 label")
 DEPLOYMENT_NAME = Rule("deployment", r"[a-z]([-a-z0-9]*[a-z0-9])?", 56, "RFC 1035 label, before an ending")
+MLFLOW_NAME = Rule(
+    "MLflow tracking server",
+    r"[a-zA-Z0-9](-*[a-zA-Z0-9])*",
+    256,
+    "sagemaker:CreateMlflowTrackingServer TrackingServerName",
+)
+TRAINING_NAME = Rule(
+    "training run", r"[a-z]([-a-z0-9]*[a-z0-9])?", 47, "RFC 1035 label, before the endings of its pods"
+)
+"""HyperPod's operator makes a StatefulSet ``<name>-pods`` of a job, whose revisions are labels of ``<set>-<ten
+characters>``; KubeRay admits RayJobs of 47 characters."""
+RAY_CLUSTER_NAME = Rule(
+    "Ray cluster", r"[a-z]([-a-z0-9]*[a-z0-9])?", 53, "RFC 1035 label; KubeRay's ValidateRayClusterMetadata"
+)
 KUBERNETES_LABEL = Rule(
     "Kubernetes label value", r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?", 63, "labels and selectors"
 )
@@ -194,6 +217,37 @@ def download_job(target: str, commit: str) -> str:
     return f"{fit(f'download-{target}', KUBERNETES_NAME.maximum - 9)}-{short_hash(commit)}"
 
 
+def mlflow_artifacts(bucket: str, server: str) -> str:
+    """Where a tracking server of a cluster keeps artifacts."""
+    return f"s3://{bucket}/{mlflow_prefix(server)}"
+
+
+def mlflow_prefix(server: str) -> str:
+    """The same below the bucket, without a slash at its ends."""
+    return f"mlflow/{server}"
+
+
+def server_role_purpose(server: str) -> str:
+    """What the role of a tracking server is for."""
+    return f"mlflow-{server}"
+
+
+def experiments_role_purpose(namespace: str, account: str) -> str:
+    """What the role of a service account is for whose pods report to tracking servers. A hash parts the two names:
+    hyphens cannot."""
+    return f"experiments-{short_hash(f'{namespace}/{account}')}-{namespace}"
+
+
+def experiments_target(namespace: str, account: str) -> str:
+    """What an operation on a service account's way to tracking servers is about."""
+    return namespace if account == EXPERIMENTS_ACCOUNT else f"{namespace}/{account}"
+
+
+def sync_target(experiment: str, source: str, destination: str, wanted: str) -> str:
+    """What an operation that copies an experiment is about: from where to where."""
+    return f"{fit(slug(experiment), 45)}-{short_hash(json.dumps([experiment, source, destination, wanted]))}"
+
+
 def content_named(prefix: str, content: str) -> str:
     """The name of an object that is called after what it holds, and never changes."""
     return f"{prefix}-{short_hash(content, 10)}"
@@ -248,6 +302,16 @@ def cluster_id(tag: str) -> str:
     return f"cluster/{tag}"
 
 
+def drift_check_id(tag: str) -> str:
+    """The workflow ID of a check for drift. Temporal adds the time to those that a schedule starts."""
+    return f"check-drift/{tag}"
+
+
+def drift_schedule_id(tag: str) -> str:
+    """The ID of a cluster's schedule of drift checks."""
+    return f"drift/{tag}"
+
+
 def pool_keeper_id(tag: str, namespace: str, pool: str) -> str:
     """The workflow ID of what keeps a pool's pods handed out as asked."""
     return f"model-pool/{tag}/{namespace}/{pool}"
@@ -256,3 +320,20 @@ def pool_keeper_id(tag: str, namespace: str, pool: str) -> str:
 def client_token(workflow_id: str, run_id: str, step: str) -> str:
     """An AWS client token (64 characters of hex): the same for every attempt of a step, other for every other step."""
     return hashlib.sha256(f"{workflow_id}\n{run_id}\n{step}".encode()).hexdigest()
+
+
+def sagemaker_training_job(tag: str, namespace: str, name: str, run: str) -> str:
+    """A training run's job in SageMaker: another for each attempt ``run``, as names are never free again there."""
+    return f"{fit(name, 36)}{training_job_mark(tag, namespace, name)}{short_hash(run, 6)}"
+
+
+def training_job_mark(tag: str, namespace: str | None = None, name: str | None = None) -> str:
+    """What the names of jobs of a cluster have in them, or those of one of its runs."""
+    cluster = f"-{short_hash(f'instantstart/{tag}', 8)}-"
+    return cluster if namespace is None else f"{cluster}{short_hash(f'{namespace}/{name}', 8)}-"
+
+
+def training_run_prefix(namespace: str, name: str, run: str) -> str:
+    """Where the cluster's bucket keeps what is left of one execution of a training run, without a slash at its end.
+    ``run``: its Temporal run ID."""
+    return f"training/{namespace}/{name}/{run}"

@@ -84,6 +84,8 @@ class NodeIdentity(Model):
     launched_at: datetime | None = None
     boot_id: str | None = None
     """Kubernetes' status.nodeInfo.bootID: another after every boot."""
+    faults: list[str] = Field(default_factory=list)
+    """What Kubernetes told of its faults (labels, taints, conditions): it tells later what a repair was for."""
 
     @property
     def name(self) -> str:
@@ -150,6 +152,8 @@ class NodeOutcome(Model):
     instance_group: str
     instance_before: str | None = None
     instance_now: str | None = None
+    faults: list[str] = Field(default_factory=list)
+    """What was told of the node's faults before it was repaired."""
 
 
 class NodesBack(CountedNodes):

@@ -143,6 +143,15 @@ def problem(
     )
 
 
+CORRECT_FIELDS = "Correct the fields named in `errors` and send the request again."
+"""The remedy of an input whose first fault has none of its own."""
+MOST_ERRORS = 50
+"""Faults that are told one by one."""
+LONGEST_POINTER = 500
+LONGEST_FAULT = 1000
+"""Characters of the words on one fault."""
+
+
 def invalid(errors: list[FieldError]) -> Problem:
     """The problem of an input with one fault or several: of their common kind, where they have one."""
     first = errors[0]
@@ -153,24 +162,33 @@ def invalid(errors: list[FieldError]) -> Problem:
         detail,
         status=422,
         field=first.field,
-        remedy=first.remedy or "Correct the fields named in `errors` and send the request again.",
-        errors=errors,
+        remedy=first.remedy or CORRECT_FIELDS,
+        errors=errors[:MOST_ERRORS],
     )
 
 
 def field_errors(error: ValidationError, prefix: str = "", model: object = None) -> list[FieldError]:
     """The faults that a model found in its input, each with the JSON pointer of its field and what to do about it.
 
-    ``model``: the type that was to be read; with it, remedies name its members and give examples.
+    ``model``: the type that was to be read; with it, remedies name its members and give examples. Names that were sent
+    may have any length: a pointer that is too long leads to what the fault is in.
     """
     return [
         FieldError(
-            field=prefix + _pointer(fault["loc"], model) + str(fault.get("ctx", {}).get("pointer", "")),
-            detail=fault["msg"].removeprefix("Value error, "),
+            field=_short(prefix + _pointer(fault["loc"], model) + str(fault.get("ctx", {}).get("pointer", ""))),
+            detail=_cut(fault["msg"].removeprefix("Value error, ")),
             remedy=remedy_of(fault, model),
         )
         for fault in error.errors(include_url=False, include_input=False)
     ]
+
+
+def _short(pointer: str) -> str:
+    return pointer if len(pointer) <= LONGEST_POINTER else pointer[:LONGEST_POINTER].rpartition("/")[0]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_FAULT else f"{text[: LONGEST_FAULT - 1]}…"
 
 
 UNION_TAGS = frozenset(

@@ -22,6 +22,11 @@ WAIT = "instantstart-wait"
 KUBERNETES = "instantstart-kubernetes"
 
 
+SOMEBODY_WAITS = 1
+"""Temporal's priority of what a person waits for, the highest of five: steps and activities of look-ups are taken
+before those of operations (3), however many of these there are."""
+
+
 def aws(region: str) -> str:
     """The queue of the activities that call AWS in ``region``."""
     return f"instantstart-aws-{region}"

@@ -110,7 +110,8 @@ def _example(model: object, location: Iterable[int | str]) -> str | None:
 
 
 def _if_missing(model: object, location: Iterable[int | str]) -> str | None:
-    """What a field without a default says itself of how to come by its value (``x-if-missing`` of its JSON schema)."""
+    """What a field without a default says itself of its value (``x-if-missing`` of its JSON schema): a choice that is
+    a person's, and never guessed."""
     _, info = _at(model, location)
     extra = info.json_schema_extra if info is not None else None
     told = extra.get("x-if-missing") if isinstance(extra, dict) else None

@@ -70,7 +70,7 @@ class Part(StrEnum):
     FILE_SYSTEMS = "file-systems"
     """FSx file systems that were made for claims."""
     FEATURES = "features"
-    """What managed features and node groups have left beside the cluster."""
+    """What managed features, node groups, experiments and training have left beside the cluster."""
     IDENTITY = "identity"
     """Roles, policies, instance profiles and identity providers."""
     EGRESS = "egress"
@@ -217,6 +217,20 @@ class Report(Model):
     leftovers: list[Leftover] = Field(default_factory=list)
 
 
+class EndWaiting(Model):
+    """End the operations on a cluster that wait for a person's approval, or watch a training run: they hold no lease
+    that would tell of them."""
+
+    cluster: str
+    by: str
+    reason: str
+
+
+class EndedWaiting(Model):
+    operations: list[str]
+
+
+END_WAITING = Act("cluster.end_waiting", EndWaiting, EndedWaiting, queue=Queue.PLATFORM)
 SURVEY = Act("teardown.survey", Teardown, Inventory)
 SWEEP = Act("teardown.sweep", Teardown, Inventory)
 """The survey after everything, with what carries the tag in any service."""

@@ -16,3 +16,7 @@ NEEDS_ATTENTION = "HpNeedsAttention"
 
 KEYWORDS = (CLUSTER, KIND, PHASE, STAGE, STARTED_BY, REGION, IDEMPOTENCY_KEY)
 BOOLS = (NEEDS_ATTENTION,)
+
+KEYWORD, BOOL = "Keyword", "Bool"
+ATTRIBUTES = {**dict.fromkeys(KEYWORDS, KEYWORD), **dict.fromkeys(BOOLS, BOOL)}
+"""What a namespace must define: each with Temporal's name of its type."""

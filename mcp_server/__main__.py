@@ -1,4 +1,4 @@
-"""``python -m mcp_server``: the tools over stdio, for agents on a desktop."""
+"""``python -P -m mcp_server``: the tools over stdio, for agents on a desktop."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from mcp_server.server import create_server
 from mcp_server.settings import EVERY, Settings
 from mcp_server.toolsets import Toolset
+from telemetry import process
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until standard input ends; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m mcp_server",
+        prog="python -P -m mcp_server",
         description="MCP server of InstantStart over stdio. The gateway and the token come from INSTANTSTART_URL and "
         "INSTANTSTART_TOKEN; make a token of the role agent for each agent.",
     )
@@ -26,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     try:
         settings = Settings(**given)
-    except ValidationError as error:
+        process.begin("instantstart-mcp", temporal=False)
+    except (ValidationError, process.TelemetryFaultError) as error:
         print(error, file=sys.stderr)
         return 2
     token = settings.token.get_secret_value() if settings.token else None

@@ -41,7 +41,7 @@ async def access_get_caller(who: Who) -> Caller:
 async def access_list_tokens(who: Who) -> TokenList:
     """Who has a token, and of which role, for administrators. The tokens themselves are kept nowhere.
 
-    Tokens are made by `python -m api.tokens add` or in the console, not by tools.
+    Tokens are made by `instantstart token add` or in the console, not by tools.
     """
     return await who.get(endpoints.LIST_TOKENS)
 

@@ -117,7 +117,7 @@ async def hyperpod_update_advanced_features(
     return await who.start(endpoints.UPDATE_FEATURES, body, tag=await who.cluster(cluster), plan=plan)
 
 
-@tools.tool("Install managed Karpenter", endpoints.UPDATE_FEATURES)
+@tools.tool("Install managed Karpenter", endpoints.UPDATE_FEATURES, toolset=Toolset.NODE_POOLS)
 async def karpenter_install(who: Who, cluster: ClusterTag = None, plan: PlanId = None) -> Started:
     """Switch on HyperPod's managed Karpenter, the feature `autoscaling`: node pools can then scale instance groups.
 
@@ -133,7 +133,13 @@ async def karpenter_install(who: Who, cluster: ClusterTag = None, plan: PlanId =
     )
 
 
-@tools.tool("Status of managed Karpenter", endpoints.LIST_FEATURES, endpoints.LIST_NODE_POOLS, endpoints.GET_OPERATION)
+@tools.tool(
+    "Status of managed Karpenter",
+    endpoints.LIST_FEATURES,
+    endpoints.LIST_NODE_POOLS,
+    endpoints.GET_OPERATION,
+    toolset=Toolset.NODE_POOLS,
+)
 async def karpenter_get_status(who: Who, cluster: ClusterTag = None) -> KarpenterStatus:
     """Whether managed Karpenter works, which node pools it scales, and how its installation stands. Decides completion
     of karpenter_install: done when `feature.state` is on, or failed when `installation` has ended without success.

@@ -14,7 +14,7 @@ from mcp_server.asker import Who
 from mcp_server.asking import can_ask
 from mcp_server.commands import parsed
 from mcp_server.free_gpus import free_gpus
-from mcp_server.problems import wrong_argument
+from mcp_server.problems import ASK_THE_USER, wrong_argument
 
 
 class Gpus(BaseModel):
@@ -52,7 +52,7 @@ async def _counted(
         wrong_argument(
             "gpu_count",
             f"nobody has said how many GPUs one replica of {model} takes. {facts}",
-            f"{ASK_FOR_GPUS} Show the user what is free; do not take the number from the command.",
+            f"{ASK_FOR_GPUS} {ASK_THE_USER} Show what is free; do not take the number from the command.",
         )
     )
 

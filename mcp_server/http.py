@@ -21,6 +21,8 @@ from mcp_server.server import create_server
 from mcp_server.toolsets import Toolset
 
 PATH = "/mcp"
+_FORWARDED = ("host", "origin", "sec-fetch-site", "authorization")
+"""Who calls, and from where: without authentication, the gateway serves this machine's own pages only."""
 _CHALLENGE = 'Bearer realm="instantstart"'
 
 
@@ -37,8 +39,7 @@ class Authenticated:
             return
         headers = Headers(scope=scope)
         try:
-            # Host and Origin go along: where authentication is off, the gateway serves this machine's own pages only.
-            sent = {name: headers[name] for name in ("host", "origin", "authorization") if name in headers}
+            sent = {name: headers[name] for name in _FORWARDED if name in headers}
             await Gateway(self._face.http, None).call(endpoints.GET_CALLER, headers=sent)
         except GatewayProblem as error:
             await _refusal(error.problem, "authorization" in headers)(scope, receive, send)

@@ -207,6 +207,7 @@ async def hyperpod_update_instance_group(
     "Delete an instance group",
     endpoints.DELETE_INSTANCE_GROUP,
     destroys=True,
+    toolset=Toolset.STAGES,
     aliases={"instanceGroupName": "group"},
 )
 async def hyperpod_delete_instance_group(

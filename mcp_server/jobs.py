@@ -16,7 +16,7 @@ from mcp_server.toolsets import Toolset
 tools = Toolbox(Toolset.DEFAULT)
 
 
-@tools.tool("Get a Job", endpoints.GET_JOB, aliases={"jobName": "job"})
+@tools.tool("Get a Job", endpoints.GET_JOB, toolset=Toolset.TRAINING, aliases={"jobName": "job"})
 async def job_get_status(
     who: Who,
     job: Annotated[SkipValidation[str], Field(description="Name of the Kubernetes Job, e.g. finetune.")],

@@ -142,7 +142,7 @@ async def operation_get(who: Who, operation: OperationId) -> Followed:
     return followed(await who.get(endpoints.GET_OPERATION, id=operation))
 
 
-@tools.tool("What an operation carries out", endpoints.GET_OPERATION_SPEC)
+@tools.tool("What an operation carries out", endpoints.GET_OPERATION_SPEC, toolset=Toolset.STAGES)
 async def operation_get_spec(who: Who, operation: OperationId) -> OperationSpec:
     """What an operation carries out: its kind, cluster and specification.
 

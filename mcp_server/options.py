@@ -93,7 +93,13 @@ async def cluster_get_available_instances(
     )
 
 
-@tools.tool("Availability Zones", endpoints.GET_OPTIONS, endpoints.GET_CALLER, endpoints.GET_CLUSTER)
+@tools.tool(
+    "Availability Zones",
+    endpoints.GET_OPTIONS,
+    endpoints.GET_CALLER,
+    endpoints.GET_CLUSTER,
+    toolset=Toolset.NETWORK,
+)
 async def cluster_get_availability_zones(
     who: Who, region: OfferRegion = None, cluster: ClusterTag = None, instance_types: Types = None
 ) -> ZoneOffers:

@@ -9,6 +9,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
 from client.request import GatewayProblem
+from contracts import deployments, ray_clusters, training
 from contracts.model import Model
 from contracts.problem import FieldError, Problem, ProblemCode, invalid
 
@@ -31,6 +32,10 @@ _WHERE_NAMED = {
     "/router": NextTool(tool="router_list", why="see which routers the cluster has"),
     "/endpoint": NextTool(tool="endpoint_list", why="see which managed endpoints the cluster has"),
     "/autoscaler": NextTool(tool="autoscaler_list", why="see which autoscalers the cluster has"),
+    "/run": NextTool(tool="training_list", why="see which training runs the cluster has"),
+    "/preset": NextTool(tool="preset_list", why="see which presets there are"),
+    "/ray_cluster": NextTool(tool="ray_cluster_list", why="see which Ray clusters the cluster has"),
+    "/tracking_server": NextTool(tool="tracking_server_list", why="see which tracking servers there are"),
     "/claim": NextTool(tool="s3_storage_list", why="see which claims the cluster has"),
     "/credential": NextTool(tool="credential_list", why="see which credentials the cluster has"),
 }
@@ -45,14 +50,32 @@ class ToolProblem(Model):
     """Null: there is nothing to call; tell the user."""
 
 
+ASK_THE_USER = "Ask the user: it is theirs to say, never to be guessed."
+_THEIRS = frozenset(
+    {deployments.ASK_FOR_GPUS, training.ASK_FOR_GPUS, training.ASK_FOR_TYPES, ray_clusters.ASK_FOR_GPUS}
+)
+"""Remedies of what only a person can say. The gateway's words are for everybody; an agent hears whom to ask."""
+
+
 def failure(problem: Problem, tool: str | None) -> CallToolResult:
     """The result of a call of ``tool`` that met ``problem``; None: there is no such tool."""
-    document = ToolProblem(problem=problem, next=next_tool(problem, tool) if tool is not None else None)
+    told = for_agents(problem)
+    document = ToolProblem(problem=told, next=next_tool(told, tool) if tool is not None else None)
     return CallToolResult(
         content=[TextContent(type="text", text=document.model_dump_json(exclude_none=True))],
         structured_content=document.model_dump(mode="json", exclude_none=True),
         is_error=True,
     )
+
+
+def for_agents(problem: Problem) -> Problem:
+    """The problem, which says to ask the user where a choice that is a person's is missing."""
+    errors = [
+        error.model_copy(update={"remedy": f"{error.remedy} {ASK_THE_USER}"}) if error.remedy in _THEIRS else error
+        for error in problem.errors
+    ]
+    remedy = f"{problem.remedy} {ASK_THE_USER}" if problem.remedy in _THEIRS else problem.remedy
+    return problem.model_copy(update={"errors": errors, "remedy": remedy})
 
 
 def next_tool(problem: Problem, tool: str) -> NextTool | None:

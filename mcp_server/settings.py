@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server.toolsets import Toolset
@@ -24,11 +25,13 @@ class Settings(BaseSettings):
     token: SecretStr | None = None
     """Whose calls those over stdio are. Over HTTP every caller sends its own."""
     toolsets: Annotated[list[Toolset], NoDecode] = Field(default_factory=lambda: [Toolset.DEFAULT])
-    """A comma-separated list; ``all`` for all of them."""
+    """Which tools there are: toolsets with commas between; ``all`` for all of them."""
 
     mcp_state_key: SecretStr | None = Field(None, min_length=32)
     """Seals what clients send back between the rounds of a question, so that another process, or this one after a
     restart, can go on with it. Null: a key that ends with the process."""
+    mcp_state_key_file: Path | None = None
+    """A file with that key alone, in one line; it counts where ``mcp_state_key`` is not given."""
 
     @field_validator("toolsets", mode="before")
     @classmethod
@@ -38,7 +41,19 @@ class Settings(BaseSettings):
         named = [part.strip() for part in value.split(",") if part.strip()]
         return list(Toolset) if EVERY in named else named
 
+    @model_validator(mode="before")
+    @classmethod
+    def _key_of_file(cls, given: dict[str, Any]) -> dict[str, Any]:
+        named = given.get("mcp_state_key_file")
+        if not named or given.get("mcp_state_key"):
+            return given
+        try:
+            return {**given, "mcp_state_key": Path(named).read_text().strip()}
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise ValueError(f"the MCP server's state key in {named} cannot be read: {reason}") from error
+
     @property
     def state_key(self) -> str | None:
-        """``mcp_state_key`` as it is."""
+        """The key as it is, whichever way it came."""
         return self.mcp_state_key.get_secret_value() if self.mcp_state_key is not None else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from contracts.left_behind import remains_lines, remains_of
 from contracts.model import Model
 from contracts.operation import Operation, Phase
 
@@ -69,6 +70,8 @@ def what_next(operation: Operation) -> str:
         case Phase.SUCCEEDED:
             return "It has succeeded, and the result is verified."
         case Phase.ABORTED | Phase.FAILED:
-            return "It has ended without success: tell the user `problem` of operation_get."
+            ended = "It has ended without success: tell the user `problem` of operation_get."
+            remains = remains_of(operation.result, {stage.name: stage.title for stage in operation.stages})
+            return ended if remains is None else "\n".join([ended, *remains_lines(remains)])
         case _:
             return "It runs. Follow it with operation_wait until it has ended; do not report success before."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 
 from client.aio import GatewayProblem
+from contracts import measures
 from contracts.endpoints import Endpoint
 from contracts.problem import Problem, ProblemCode, field_errors, invalid, problem
 from mcp_server.asking import CALLED, Called
@@ -23,6 +25,7 @@ from mcp_server.problems import failure, wrong_argument
 from mcp_server.schemas import without
 from mcp_server.started import Started
 from mcp_server.toolsets import Toolset
+from telemetry import metrics
 
 logger = logging.getLogger(__name__)
 
@@ -98,14 +101,27 @@ class GatewayTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
         """As the SDK's; what the gateway refused, and arguments that do not fit, are results with a problem."""
+        began, outcome = time.perf_counter(), "cancelled"
+        try:
+            result, outcome = await self._run(arguments, context, convert_result)
+            return result
+        finally:
+            metrics.count(measures.TOOL_CALLS, tool=self.name, result=outcome)
+            metrics.observe(measures.TOOL_SECONDS, time.perf_counter() - began, tool=self.name)
+
+    async def _run(
+        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool
+    ) -> tuple[Any, str]:
+        """The result, and ``ok`` or the code of its problem."""
         try:
             given = self._canonical(arguments)
             CALLED.set(Called(self.title or self.name, given, "cluster" in self.parameters.get("properties", {})))
-            return _compact(await super().run(given, context, convert_result))
+            return _compact(await super().run(given, context, convert_result)), "ok"
         except GatewayProblem as error:
-            return failure(error.problem, self.name)
+            return failure(error.problem, self.name), error.problem.code.value
         except ToolError as error:
-            return failure(_problem(error), self.name)
+            found = _problem(error)
+            return failure(found, self.name), found.code.value
 
     def _canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments under their present names. Raises GatewayProblem for one that the tool does not have, and for

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from sandbox.aws.authorization.guard import read
 from sandbox.clock import DEFAULT_SPEED
 from sandbox.run import Sandbox
 
@@ -23,13 +24,24 @@ def main() -> None:
         default=[],
         help="a script that containers really run that have it in a ConfigMap; may be given several times",
     )
+    parser.add_argument(
+        "--enforce",
+        type=Path,
+        metavar="FOLDER",
+        help="IAM policies of the sandbox's caller: all *.json of a folder; what they do not allow is refused",
+    )
     options = parser.parse_args()
+    try:
+        policies = read(options.enforce) if options.enforce is not None else None
+    except (OSError, ValueError) as error:
+        parser.error(f"--enforce: {error}")
     sandbox = Sandbox(
         speed=options.speed,
         data=options.data,
         kubernetes_port=options.kubernetes_port,
         host=options.host,
         programs=options.program,
+        policies=policies,
     )
     sandbox.run(options.port, options.host)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 SECRET_WORDS = ("password", "secret", "token", "privatekey", "credential", "accesskey")
@@ -122,7 +122,7 @@ class Ledger:
         """Entries as JSON; ``since`` is the number of the last entry that the caller knows."""
         with self._lock:
             return [
-                asdict(e)
+                dict(vars(e))
                 for e in self.entries
                 if (service is None or e.service == service)
                 and (operation is None or e.operation == operation)
@@ -143,7 +143,7 @@ class Ledger:
         with self._lock:
             return {
                 "next": self._next,
-                "entries": [asdict(e) for e in self.entries],
+                "entries": [dict(vars(e)) for e in self.entries],
                 "reads": [[*k, n] for k, n in self.reads.items()],
             }
 

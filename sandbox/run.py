@@ -8,9 +8,10 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from sandbox.aws.app import AwsSandbox
 from sandbox.aws.server import Server, serve
@@ -34,12 +35,15 @@ class Sandbox:
         host: str = "127.0.0.1",
         paused: bool = False,
         programs: Sequence[Path] = (),
+        policies: Mapping[str, Any] | None = None,
     ) -> None:
         self.clock = Clock(speed)
         if paused:
             self.clock.pause()
         self.faults, self.ledger, self.state = Faults(), Ledger(), State(data)
         self.aws = AwsSandbox(self.clock, self.faults, self.ledger, state=self.state)
+        self._policies = policies
+        """IAM policies of the sandbox's own caller, by name; None: those that a snapshot has kept, else none."""
         # Certificates need a folder even where nothing is kept.
         self._folder = data or Path(tempfile.mkdtemp(prefix="sandbox-"))
         self.programs = programs
@@ -52,6 +56,8 @@ class Sandbox:
     def start(self, port: int, host: str = "127.0.0.1") -> Server:
         """Restore what was kept and serve. ``port`` 0 picks a free one."""
         self.state.restore()
+        if self._policies is not None:
+            self.aws.guard.enforce(self._policies)
         self.aws.ready()
         start = getattr(self.dataplane, "start", None)
         if callable(start):
@@ -103,6 +109,7 @@ class Sandbox:
             self.clock, self.faults, self.ledger, folder, state=self.state, admin=self.aws.admin, host=host, port=port
         )
         dataplane.clusters.cloud = self.aws.cloud
+        dataplane.clusters.identified = self.aws.identified
         dataplane.clusters.scripts.allow(list(self.programs), self.state.folder and self.state.folder / "volumes")
         dataplane.clusters.scripts.buckets = self.aws.buckets
         self.aws.use_dataplane(dataplane)

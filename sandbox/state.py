@@ -10,15 +10,19 @@ import logging
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 FORMAT = 3
-FILE = "sandbox.state"
+FILE, TIME_FILE = "sandbox.state", "sandbox.time"
 DEBOUNCE = 1.0
 """Real seconds between a change and the snapshot that holds it; further changes in between share the snapshot."""
+REST = 9
+"""Times its own length that the next snapshot waits after one: nobody is answered while one is taken, and a world of
+hundreds of runs takes a second."""
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +40,9 @@ class State:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
+        self.now: Callable[[], float] | None = None
+        """The sandbox's time. It is noted every second: what follows from it alone (how far a training is, say) changes
+        without any snapshot, and must not begin anew after a crash."""
         self._participants: list[Participant] = []
         self._dirty = threading.Event()
         self._stopping = threading.Event()
@@ -100,6 +107,21 @@ class State:
             raise UnreadableSnapshot(f"the snapshot cannot be read and was moved to {aside}: {error!r}") from error
         return True
 
+    def noted_time(self) -> float:
+        """The last time that was noted; 0 without any."""
+        try:
+            return float((self.folder / TIME_FILE).read_text()) if self.folder is not None else 0.0
+        except (OSError, ValueError):
+            return 0.0
+
+    def _note_time(self) -> None:
+        if self.folder is None or self.now is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        temporary = self.folder / f"{TIME_FILE}.new"
+        temporary.write_text(str(self.now()))
+        temporary.replace(self.folder / TIME_FILE)
+
     def start(self) -> None:
         """Save in the background, soon after each change."""
         if self.folder is not None:
@@ -115,14 +137,20 @@ class State:
         self.save()
 
     def _loop(self) -> None:
+        pause = DEBOUNCE
         while True:
-            self._dirty.wait()
-            if self._stopping.wait(DEBOUNCE):
+            changed = self._dirty.wait(DEBOUNCE)
+            self._note_time()
+            if not changed:
+                continue
+            if self._stopping.wait(pause):
                 return
+            began = time.monotonic()
             try:
                 self.save()
             except Exception:
                 log.exception("the sandbox's snapshot could not be written")
+            pause = max(DEBOUNCE, REST * (time.monotonic() - began))
 
 
 class UnreadableSnapshot(Exception):

@@ -18,8 +18,8 @@ AGENT = "hypd-inst-agent"
 SERVER = "instantstart"
 DESCRIPTION = (
     "Operates SageMaker HyperPod clusters on EKS with InstantStart: creates, grows, repairs, inspects and tears them "
-    "down, and serves models on them. Use it for anything about HyperPod clusters, their nodes, instance groups, "
-    "managed features and models."
+    "down, and trains and serves models on them. Use it for anything about HyperPod clusters, their nodes, instance "
+    "groups, managed features, training runs and models."
 )
 HEADERS = {"Authorization": "Bearer ${INSTANTSTART_TOKEN}"}
 """The token comes from the environment of the client, and is in no file."""

@@ -12,9 +12,9 @@ check() {
     "$@" || failed+=("$1 ${2:-}")
 }
 
-# The product's packages that exist.
+# What is type-checked of what exists: the product's packages, and the programs beside them.
 packages=()
-for package in contracts workflows activities worker api client mcp_server ui server cli sandbox bench; do
+for package in contracts workflows activities temporal telemetry worker api client mcp_server ui server cli sandbox bench scripts deploy; do
     if [ -d "$package" ]; then packages+=("$package"); fi
 done
 

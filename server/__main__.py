@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from socket import socket
@@ -11,12 +10,13 @@ from pydantic import ValidationError
 
 from api.__main__ import Server as GatewayServer
 from api.__main__ import configuration
+from api.observing import about
 from api.settings import Settings as GatewaySettings
 from server.app import OnePort, create_app
 from server.faces import Face, Settings
-
-QUIET = ("httpx", "httpcore", "mcp")
-"""Libraries whose lines of requests and calls would show what is in queries and arguments."""
+from telemetry import logs, process
+from temporal.connection import check_settings
+from temporal.faults import ConnectionFaultError
 
 
 class Server(GatewayServer):
@@ -31,18 +31,18 @@ class Server(GatewayServer):
 
 def main() -> int:
     """Run until stopped; returns the exit status."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for library in QUIET:
-        logging.getLogger(library).setLevel(logging.WARNING)
     try:
         settings, gateway = Settings(), GatewaySettings()
+        process.begin("instantstart-gateway", about, temporal=Face.API in settings.faces)
         if Face.API in settings.faces:
+            check_settings()
             # The faces of this process call the gateway of this process, over HTTP as any other would.
             host = "127.0.0.1" if gateway.host in ("0.0.0.0", "::", "localhost") else gateway.host
             os.environ["INSTANTSTART_URL"] = f"http://{host}:{gateway.port}"
         url = os.environ.get("INSTANTSTART_URL", f"http://127.0.0.1:{gateway.port}")
         app = create_app(settings.faces, url)
-    except ValidationError as error:
+        logs.adopt()  # Streamlit's and those of uvicorn, which Streamlit takes for its own
+    except (ValidationError, process.TelemetryFaultError, ConnectionFaultError) as error:
         print(error, file=sys.stderr)
         return 2
     Server(configuration(app, gateway.host, gateway.port)).run()

@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import State
+from starlette.datastructures import Headers, State
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.bodies import limited
 from server.faces import Face
 from server.interruptible import Interruptible
 
-GATEWAY = ("api", "docs", "health", "ready")
+GATEWAY = ("api", "docs", "health", "ready", "codec")
 """First parts of the gateway's paths."""
+LARGEST_BODY = 2_000_000
+"""Bytes that a request to another face may bring: who has not signed in can send one, too. The gateway has a limit of
+its own, which it explains."""
+
+_TOO_LARGE = f"A body has at most {LARGEST_BODY} bytes.\n"
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,13 @@ class OnePort:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
             return
-        part = self._parts.get(_face(scope["path"]))
+        face = _face(scope["path"])
+        part = self._parts.get(face)
+        if scope["type"] == "http" and face is not Face.API:
+            if _announced(scope) > LARGEST_BODY:
+                await PlainTextResponse(_TOO_LARGE, 413)(scope, receive, send)
+                return
+            receive = limited(receive, LARGEST_BODY, _TOO_LARGE)
         app: ASGIApp = part.app if part is not None else PlainTextResponse("Not served here.\n", 404)
         await app(scope, receive, send)
 
@@ -58,6 +70,12 @@ class OnePort:
             for part in self._parts.values():
                 await stack.enter_async_context(part.lifespan(part.app))
             yield
+
+
+def _announced(scope: Scope) -> int:
+    """How many bytes the request says that it brings; 0 where it does not say."""
+    length = Headers(scope=scope).get("content-length", "")
+    return int(length) if length.isdigit() else 0
 
 
 def _face(path: str) -> Face:

@@ -22,7 +22,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", frozen=True)
 
     faces: Annotated[list[Face], NoDecode] = Field(default_factory=lambda: list(Face), min_length=1)
-    """A comma-separated list."""
+    """What the process serves, with commas between."""
 
     @field_validator("faces", mode="before")
     @classmethod

@@ -7,12 +7,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from temporalio.common import SearchAttributeKey
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
+from xdist.scheduler import LoadFileScheduling
 
 from contracts import visibility
 
@@ -20,6 +22,18 @@ settings.register_profile("project", max_examples=40, deadline=None)
 settings.load_profile("project")
 
 BIN = Path(sys.prefix) / "bin"
+TOUR = "tests/tour/"
+
+
+class _FilesAndTheTour(LoadFileScheduling):
+    """A file stays on one worker, and so do all files of the tour: it is gone on once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOUR if nodeid.startswith(TOUR) else str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return _FilesAndTheTour(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @asynccontextmanager
@@ -59,7 +73,10 @@ async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
         yield environment
 
 
-LONGEST = ("durability", "browser", "skills", "faces", "ui", "mcp")
+LONGEST = (
+    *("chaos", "tour", "upgrade", "durability", "security", "deploy", "telemetry"),
+    *("browser", "skills", "faces", "ui", "mcp"),
+)
 """Folders of tests, those whose files take longest first."""
 
 

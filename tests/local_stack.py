@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from cli.stack.child import Child
+from cli.stack.child import Child, Service
 from cli.stack.folder import DataFolder
 from cli.stack.launch import new_token
 from cli.stack.ports import is_free
@@ -33,15 +33,34 @@ START_LIMIT = 240.0
 class LocalStack:
     """Temporal, sandbox, worker and gateway on free ports, with their state in ``folder``."""
 
-    def __init__(self, folder: Path, speed: float, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        speed: float,
+        env: dict[str, str] | None = None,
+        encrypt: bool = False,
+        through: Callable[[Service], Service] = lambda service: service,
+    ) -> None:
         ports = _ports()
         self.settings = StackSettings(DataFolder(folder), ports=ports, speed=speed)
         self.settings.folder.create()
-        self._services = {
-            service.name: replace(service, env={**service.env, **(env or {})}) for service in services(self.settings)
-        }
+        self._env, self._through = env or {}, through
+        if encrypt:
+            self.settings.folder.encrypt()
+        self._services = self._configured()
         self._children: dict[str, Child] = {}
+        self._frozen: list[Child] = []
+        self._thawed: list[Child] = []
         self.token = ""
+
+    def _configured(self) -> dict[str, Service]:
+        found = services(self.settings)
+        return {each.name: self._through(replace(each, env={**each.env, **self._env})) for each in found}
+
+    def encrypt(self) -> None:
+        """Have payloads encrypted by the services that are started from now on."""
+        self.settings.folder.encrypt()
+        self._services = self._configured()
 
     def start(self, *names: str) -> None:
         """Start services, all if none is named, and wait until each works."""
@@ -66,7 +85,23 @@ class LocalStack:
             os.kill(self._children[name].pid, signal.SIGKILL)
             self._children.pop(name).stop()
 
+    def freeze(self, name: str) -> None:
+        """SIGSTOP to all processes of a service, which counts as down from now on: another can be started beside it."""
+        child = self._children.pop(name)
+        os.killpg(child.pid, signal.SIGSTOP)
+        self._frozen.append(child)
+
+    def thaw(self) -> None:
+        """What was frozen goes on, beside what was started since; it ends with the stack."""
+        for child in self._frozen:
+            os.killpg(child.pid, signal.SIGCONT)
+        self._thawed += self._frozen
+        self._frozen = []
+
     def stop(self) -> None:
+        self.thaw()
+        while self._thawed:
+            self._thawed.pop().stop()
         for name in reversed(list(self._children)):
             self._children.pop(name).stop()
 
@@ -157,9 +192,15 @@ def _works(ready: Callable[[], bool]) -> bool:
 
 
 @contextmanager
-def local_stack(folder: Path, speed: float, env: dict[str, str] | None = None) -> Iterator[LocalStack]:
-    """A running stack that leaves nothing behind."""
-    stack = LocalStack(folder, speed, env)
+def local_stack(
+    folder: Path,
+    speed: float,
+    env: dict[str, str] | None = None,
+    encrypt: bool = False,
+    through: Callable[[Service], Service] = lambda service: service,
+) -> Iterator[LocalStack]:
+    """A running stack that leaves nothing behind. ``through``: another way to start its services."""
+    stack = LocalStack(folder, speed, env, encrypt, through)
     try:
         stack.start()
         yield stack

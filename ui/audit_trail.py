@@ -49,7 +49,7 @@ def _table(entries: list[AuditEntry]) -> None:
                 "Did": f"{each.method} {each.path}",
                 "Status": each.status,
                 "Detail": each.detail or "",
-                "Operation": operation_url(each.operation) if each.operation else None,
+                "Operation": operation_url(each.operation) if each.operation else "",
                 "Request": each.request_id,
             }
             for each in entries

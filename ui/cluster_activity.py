@@ -9,7 +9,7 @@ from contracts.cluster import ClusterView
 from contracts.lease import WHOLE_CLUSTER, Lease
 from contracts.operation import Operation
 from ui.links import page_link
-from ui.operation_view import finished, phase_badge, share_done, time_left, title_of, waits_for
+from ui.operation_view import finished, phase_badge, share_done, subject_of, time_left, title_of, waits_for
 from ui.problems import escaped, problems_shown
 from ui.session import gateway
 from ui.times import ago
@@ -33,7 +33,9 @@ def activity(tag: str, view: ClusterView | None = None) -> None:
 def _card(operation: Operation, lease: Lease | None) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
-            page_link("operation", f"**{title_of(operation.kind)}**", ":material/manufacturing:", id=operation.id)
+            about = subject_of(operation).partition(" / ")[2]
+            title = f"**{title_of(operation.kind)}**" + (f" · {escaped(about)}" if about else "")
+            page_link("operation", title, ":material/manufacturing:", id=operation.id)
             phase_badge(operation.phase)
             st.caption(f"by {escaped(operation.started_by)}, {ago(operation.started_at)}{_held(lease)}")
         if operation.stages:

@@ -10,6 +10,7 @@ from client.sync import GatewayProblem
 from contracts import endpoints
 from contracts.answers import ClusterUsage
 from contracts.cluster import ClusterRecord
+from ui.cluster_drift import drift_badge
 from ui.kept import kept
 from ui.problems import escaped
 from ui.session import gateway
@@ -51,6 +52,7 @@ def header(record: ClusterRecord) -> None:
             st.badge("Imported", icon=":material/download:", color="violet", help="Others made it.")
         if record.kubernetes_version:
             st.badge(f"Kubernetes {record.kubernetes_version}", icon=":material/deployed_code:", color="gray")
+        drift_badge(record)
         st.caption(
             f"Last verified {at(record.updated_at)}, {ago(record.updated_at)} · "
             f"{'imported' if record.origin == 'imported' else 'created'} {at(record.created_at)} "

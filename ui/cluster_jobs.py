@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import streamlit as st
 
 from contracts import endpoints
 from contracts.cluster import ClusterRecord
 from contracts.jobs import JobDetail, JobList, JobState, JobView
 from ui.links import parameter
+from ui.logs import pod_log_links
 from ui.paging import page_buttons, page_token
 from ui.pod_table import pods_table
 from ui.problems import escaped, problems_shown
@@ -52,7 +55,7 @@ def _live(tag: str) -> None:
         chosen = _chosen(found)
         if chosen is not None:
             where, _, name = chosen.partition("/")
-            _detail(gateway().call(endpoints.GET_JOB, tag=tag, namespace=where, name=name))
+            _detail(tag, gateway().call(endpoints.GET_JOB, tag=tag, namespace=where, name=name))
 
 
 def _listed(found: JobList) -> None:
@@ -60,7 +63,7 @@ def _listed(found: JobList) -> None:
         st.info("No Job is like that.", icon=":material/work_off:")
         return
     st.dataframe(
-        [_row(each) for each in found.jobs],
+        [_row(each, found.read_at) for each in found.jobs],
         hide_index=True,
         height="content" if len(found.jobs) <= 12 else 460,
         alt=f"{len(found.jobs)} Jobs",
@@ -68,13 +71,13 @@ def _listed(found: JobList) -> None:
     st.caption(f"Read {at(found.read_at)}")
 
 
-def _row(job: JobView) -> dict[str, object]:
+def _row(job: JobView, read_at: datetime) -> dict[str, object]:
     return {
         "Job": f"{job.namespace}/{job.name}",
         "State": job.state.value,
         "Why": job.reason or "",
         "Pods": f"{job.active} active, {job.succeeded} ended well, {job.failed} badly",
-        "Began": ago(job.started_at) if job.started_at else "",
+        "Began": ago(job.started_at, read_at) if job.started_at else "",
         "Took": lasting(job.finished_at - job.started_at) if job.started_at and job.finished_at else "",
         "Images": ", ".join(job.images),
     }
@@ -106,7 +109,7 @@ def _open(job: str | None) -> None:
         st.query_params.pop("job", None)
 
 
-def _detail(found: JobDetail) -> None:
+def _detail(tag: str, found: JobDetail) -> None:
     job = found.job
     with st.container(border=True):
         st.markdown(f"**{escaped(job.namespace)}/{escaped(job.name)}** — {job.state.value}")
@@ -115,5 +118,6 @@ def _detail(found: JobDetail) -> None:
         wanted = "one" if job.completions is None else str(job.completions)
         st.caption(f"{wanted} to end well, up to {job.parallelism} at once. Read {at(found.read_at)}.")
         pods_table(found.pods)
+        pod_log_links(tag, [(job.namespace, pod.name) for pod in found.pods], f"{tag}/jobs/{job.namespace}/{job.name}")
         if found.more_pods:
             st.caption(f"and {found.more_pods} more pods")

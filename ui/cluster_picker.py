@@ -1,5 +1,5 @@
 """Which cluster a page is about: the one that the address names, else the one that was looked at last, else the
-caller's default, else one to choose."""
+caller's default, else the only one that there is, else one to choose."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ PARAMETER = "cluster"
 _AT_ONCE = 200
 _LISTED = 50
 _LIST_SECONDS = 15.0
+_SEARCH = "cluster-picker/search"
 _LAST = "cluster-picker/last"
 """The navigation leads to pages without naming a cluster."""
 
@@ -25,7 +26,7 @@ _LAST = "cluster-picker/last"
 def chosen_cluster(caller: Caller) -> str:
     """The cluster's tag, which the address names from now on. Draws what changes the choice; ends the run with a list
     to choose from where nothing says which cluster is meant."""
-    tag = parameter(PARAMETER) or st.session_state.get(_LAST) or caller.default_cluster
+    tag = parameter(PARAMETER) or st.session_state.get(_LAST) or caller.default_cluster or _only_one()
     if tag is None:
         _to_choose_from()
         st.stop()
@@ -102,6 +103,11 @@ def _listed(search: str | None = None) -> list[ClusterSummary]:
     return gateway().call(endpoints.LIST_CLUSTERS, search=search, page_size=_AT_ONCE).clusters
 
 
+def _only_one() -> str | None:
+    found = _clusters(None) if not st.session_state.get(_SEARCH) else []
+    return found[0].tag if len(found) == 1 else None
+
+
 def _clusters(search: str | None) -> list[ClusterSummary]:
     with problems_shown():
         return _listed(search)
@@ -110,9 +116,7 @@ def _clusters(search: str | None) -> list[ClusterSummary]:
 
 def _to_choose_from() -> None:
     st.title("Choose a cluster")
-    search = st.text_input(
-        "Search", placeholder="Part of the tag or the region", icon=":material/search:", key="cluster-picker/search"
-    )
+    search = st.text_input("Search", placeholder="Part of the tag or the region", icon=":material/search:", key=_SEARCH)
     found = _clusters(search or None)
     if not found and search:
         st.info(f"No cluster has “{search}” in its tag or region.", icon=":material/search_off:")

@@ -68,7 +68,7 @@ class Fields:
             list(self._literals(name) if options is None else options),
             index=None,
             format_func=described,
-            placeholder=self._default(name) if placeholder is None else placeholder,
+            placeholder=self._described_default(name, described) if placeholder is None else placeholder,
             accept_new_options=options is not None,
             **self._common(name),
         )
@@ -115,6 +115,10 @@ class Fields:
     def _default(self, name: str) -> str:
         default = self.model.model_fields[name].get_default(call_default_factory=False)
         return str(default) if isinstance(default, str | int | float) else "as it is best"
+
+    def _described_default(self, name: str, described: Callable[[str], str]) -> str:
+        default = self._default(name)
+        return described(default) if default in self._literals(name) else default
 
     def _literals(self, name: str) -> list[str]:
         return _texts(self.model.model_fields[name].annotation)

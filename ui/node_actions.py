@@ -57,11 +57,11 @@ def actions(tag: str, nodes: list[str], may: bool) -> None:
         st.caption(
             f"{action.says} The plan names the pods that live there, whose they are, and their last checkpoints."
         )
-        _form(tag, nodes, action, may)
+        node_form(tag, nodes, action, may, f"{tag}/nodes/{action.title.lower()}")
 
 
-def _form(tag: str, nodes: list[str], action: Action, may: bool) -> None:
-    form = f"{tag}/nodes/{action.title.lower()}"
+def node_form(tag: str, nodes: list[str], action: Action, may: bool, form: str) -> None:
+    """Draw the form of one action on these nodes, under the name ``form``."""
     found = faults(form)
     body: Entered = {"nodes": nodes} | _drain(Fields(NodesSpec, form, found, disabled=not may))
     found.at("/nodes")

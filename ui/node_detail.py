@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import streamlit as st
 
 from contracts import endpoints
 from contracts.node_views import NodeView, PodOnNode
+from ui.logs import pod_log_links
 from ui.marks import labels_text, taints_text
 from ui.problems import escaped, problems_shown
 from ui.session import gateway
@@ -26,10 +28,11 @@ def node_shown(tag: str, name: str) -> None:
         _health(found.node)
         facts, rest = st.columns([2, 3])
         with facts:
-            _facts(found.node)
+            _facts(found.node, found.read_at)
         with rest:
             st.markdown(f"**Pods** ({len(found.pods)})")
-            _pods([(name, pod) for pod in found.pods])
+            _pods([(name, pod) for pod in found.pods], found.read_at)
+            pod_log_links(tag, [(pod.namespace, pod.name) for pod in found.pods], f"{tag}/nodes/{name}")
             _resources(found.node)
         _conditions(found.node)
         _marks(found.node)
@@ -43,31 +46,32 @@ def living_there(tag: str, nodes: list[str]) -> None:
             return
         with problems_shown(), st.spinner("Reading the nodes…"):
             read = [gateway().call(endpoints.GET_NODE, tag=tag, node=name) for name in nodes[:_MOST_READ]]
-            _pods([(each.node.name, pod) for each in read for pod in each.pods])
+            latest = max((each.read_at for each in read), default=datetime.now(UTC))
+            _pods([(each.node.name, pod) for each in read for pod in each.pods], latest)
         if len(nodes) > _MOST_READ:
             st.caption(f"Of the first {_MOST_READ} of {len(nodes)} nodes; the plan names the pods of all.")
 
 
-def _pods(found: list[tuple[str, PodOnNode]]) -> None:
+def _pods(found: list[tuple[str, PodOnNode]], read_at: datetime) -> None:
     if not found:
         st.caption("No pods.")
         return
     nodes = len({node for node, _ in found})
     st.dataframe(
-        [{**({"Node": node} if nodes > 1 else {}), **_pod(pod)} for node, pod in found],
+        [{**({"Node": node} if nodes > 1 else {}), **_pod(pod, read_at)} for node, pod in found],
         hide_index=True,
         height="content" if len(found) <= 9 else 360,
         alt=f"{len(found)} pods",
     )
 
 
-def _pod(pod: PodOnNode) -> dict[str, Any]:
+def _pod(pod: PodOnNode, read_at: datetime) -> dict[str, Any]:
     return {
         "Pod": f"{pod.namespace}/{pod.name}",
         "Belongs to": f"{pod.owner_kind} {pod.owner}",
         "Phase": pod.phase,
         "GPUs": pod.accelerators,
-        "Last checkpoint": ago(pod.checkpoint_at) if pod.checkpoint_at is not None else "not known",
+        "Last checkpoint": ago(pod.checkpoint_at, read_at) if pod.checkpoint_at is not None else "not known",
     }
 
 
@@ -83,8 +87,8 @@ def _health(node: NodeView) -> None:
         st.info("Cordoned: no new pods come.", icon=":material/block:")
 
 
-def _facts(node: NodeView) -> None:
-    launched = f"{at(node.launched_at)} ({ago(node.launched_at)})" if node.launched_at is not None else None
+def _facts(node: NodeView, read_at: datetime) -> None:
+    launched = f"{at(node.launched_at)} ({ago(node.launched_at, read_at)})" if node.launched_at is not None else None
     image = " ".join(filter(None, (node.image_version, node.image_status))) or None
     facts = {
         "Made by": node.kind.value,

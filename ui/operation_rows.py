@@ -12,7 +12,7 @@ from ui.operation_view import finished, phase_badge, share_done, since, subject_
 from ui.problems import escaped
 from ui.times import ago, at, lasting
 
-_WIDTHS = (1.9, 4.2, 4.6, 1.3, 2.6)
+_WIDTHS = (2.2, 5.0, 3.9, 1.3, 2.4)
 
 
 def waiting_rows(operations: Sequence[Operation]) -> None:

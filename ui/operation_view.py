@@ -101,11 +101,11 @@ def time_left(operation: Operation) -> str | None:
     left = remaining(operation, history, now) if history is not None else None
     if left is None or history is None or operation.phase.ended:
         return None
+    if operation.phase is not Phase.RUNNING:
+        return f"about {lasting(left)} of work left" if left.total_seconds() >= 1 else None
     if left.total_seconds() < 1:
         return "should end any moment"
-    if operation.phase is Phase.RUNNING:
-        return f"about {lasting(left)} left, until {at(now + left)}"
-    return f"about {lasting(left)} of work left"
+    return f"about {lasting(left)} left, until {at(now + left)}"
 
 
 def _line(text: str) -> str:

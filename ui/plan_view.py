@@ -132,7 +132,10 @@ def _needs(plan: Plan) -> None:
         {"Subnet": each.subnet, "Needed": each.needed, "Free": "to be made" if each.free is None else str(each.free)}
         for each in plan.addresses
     ]
-    checks = [{"Check": each.name, "Detail": each.detail or "", "Passed": each.passed} for each in plan.checks]
+    checks = [
+        {"Check": each.name, "Detail": each.detail or "", "Fulfilled": "yes" if each.passed else "no"}
+        for each in plan.checks
+    ]
     tables: list[tuple[str, list[dict[str, Any]]]] = [("Quotas", quotas), ("Addresses", addresses), ("Checks", checks)]
     if plan.cost is not None:
         tables.insert(0, ("Cost", _items(plan.cost)))

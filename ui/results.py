@@ -10,15 +10,35 @@ import streamlit as st
 from pydantic import JsonValue
 
 from contracts import catalogue
+from contracts.left_behind import HEADINGS, remains_lines, remains_of
 from ui.problems import escaped
 from ui.teardown_report import report_of, report_shown
 
 Result = Mapping[str, JsonValue]
 
+ANSWER = "answer"
+_ANSWERED = {
+    "verified": ("How it was seen to work", ""),
+    "model": ("Model", ""),
+    "latency_ms": ("It answered within", " ms"),
+    "sample": ("It began with", ""),
+}
+"""Members of an answer, in words and with their unit."""
 
-def result_shown(kind: str, result: Result) -> None:
-    """Draw what an operation of a kind has ended with."""
-    RENDERERS.get(kind, anything)(result)
+
+def result_shown(kind: str, result: Result, titles: Mapping[str, str] | None = None) -> None:
+    """Draw what an operation of a kind has ended with. ``titles``: of its stages, by name."""
+    remains = remains_of(result, titles or {})
+    if remains is None:
+        RENDERERS.get(kind, anything)(result)
+        return
+    heading, *said = remains_lines(remains)
+    st.markdown("\n".join([f"**{escaped(heading)}**", "", *(_listed(line) for line in said)]))
+    _others(result, *HEADINGS, "unknown")
+
+
+def _listed(line: str) -> str:
+    return f"- {escaped(line.strip())}" if line.startswith(" ") else f"\n**{escaped(line)}**\n"
 
 
 def anything(result: Result) -> None:
@@ -29,10 +49,24 @@ def anything(result: Result) -> None:
     if single:
         st.markdown("\n".join(f"- {escaped(_label(name))}: **{_word(value)}**" for name, value in single.items()))
     for name, value in result.items():
-        if isinstance(value, dict):
+        if name == ANSWER and isinstance(value, dict):
+            _answer(value)
+        elif isinstance(value, dict):
             _table(_label(name), [{"Name": key, "Value": _cell(each)} for key, each in value.items()])
+        elif isinstance(value, list) and value and not any(isinstance(each, dict) for each in value):
+            st.markdown(f"**{escaped(_label(name))}**: {', '.join(map(_word, value))}")
         elif isinstance(value, list):
             _table(_label(name), _rows(value))
+
+
+def _answer(answer: Result) -> None:
+    """What a model server said when it was asked whether it works. (``contracts.deployments.Answered``)"""
+    lines = [
+        f"- {words}: **{_word(answer[name])}**{unit}"
+        for name, (words, unit) in _ANSWERED.items()
+        if answer.get(name) is not None
+    ]
+    st.markdown("\n".join(["**Its answer**", "", *lines]))
 
 
 def _cluster(result: Result) -> None:
@@ -134,4 +168,6 @@ def _word(value: JsonValue) -> str:
 def _cell(value: JsonValue) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -67,14 +68,12 @@ def autoscalers_tab(record: ClusterRecord, may: bool) -> None:
 @st.fragment(run_every=_EVERY)
 def _live(tag: str) -> None:
     with problems_shown():
-        table(
-            [_row(each) for each in autoscalers_of(tag).autoscalers],
-            "autoscalers",
-            "No Deployment is scaled by metrics.",
-        )
+        found = autoscalers_of(tag)
+        rows = [_row(each, found.read_at) for each in found.autoscalers]
+        table(rows, "autoscalers", "No Deployment is scaled by metrics.")
 
 
-def _row(scaler: Autoscaler) -> dict[str, Any]:
+def _row(scaler: Autoscaler, read_at: datetime) -> dict[str, Any]:
     return {
         "Autoscaler": full_name(scaler),
         "Deployment": scaler.target,
@@ -84,7 +83,7 @@ def _row(scaler: Autoscaler) -> dict[str, Any]:
         "Wanted": "" if scaler.desired_replicas is None else str(scaler.desired_replicas),
         "Limits": f"{scaler.min_replicas} to {scaler.max_replicas}",
         "By": ", ".join(scaler.triggers),
-        "Scaled": ago(scaler.last_scaled_at) if scaler.last_scaled_at else "",
+        "Scaled": ago(scaler.last_scaled_at, read_at) if scaler.last_scaled_at else "",
         "Made by": "this platform" if scaler.managed else "others",
     }
 

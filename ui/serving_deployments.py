@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -9,8 +10,10 @@ import streamlit as st
 from contracts import endpoints
 from contracts.cluster import ClusterRecord
 from contracts.deployments import DeploymentDetail, DeploymentList, DeploymentView
+from ui.diagnosis import diagnose_link
 from ui.kept import kept
 from ui.links import page_link
+from ui.logs import pod_log_links
 from ui.pod_table import pods_table
 from ui.problems import escaped, problems_shown
 from ui.serving_deploy import update_form
@@ -43,13 +46,13 @@ def deployments_tab(record: ClusterRecord, may: bool) -> None:
 @st.fragment(run_every=REFRESH)
 def _live(tag: str) -> None:
     with problems_shown():
-        found = deployments_of(tag).deployments
-        table([_row(each) for each in found], "model servers", "No model server runs here.")
-        if not found:
+        found = deployments_of(tag)
+        table([_row(each, found.read_at) for each in found.deployments], "model servers", "No model server runs here.")
+        if not found.deployments:
             page_link("serving", "Serve a model", ":material/rocket_launch:", cluster=tag, tab="Deploy")
 
 
-def _row(view: DeploymentView) -> dict[str, Any]:
+def _row(view: DeploymentView, read_at: datetime) -> dict[str, Any]:
     return {
         "Deployment": full_name(view),
         "State": view.state.value,
@@ -61,7 +64,7 @@ def _row(view: DeploymentView) -> dict[str, Any]:
         "Service": ", ".join(each.name for each in view.services) or "none",
         "Address": ", ".join(each.address for each in view.services if each.address) or "in the cluster",
         "Scaled by": view.autoscaled_by or "hand",
-        "Since": ago(view.created_at),
+        "Since": ago(view.created_at, read_at),
     }
 
 
@@ -75,19 +78,21 @@ def _one(tag: str, view: DeploymentView, action: str, may: bool) -> None:
     else:
         detail = gateway().call(endpoints.GET_DEPLOYMENT, **named(tag, view))
         if action == _LOOK:
-            _look(detail)
+            _look(tag, detail)
         elif detail.spec is None:
             st.caption("What it was made from is not known any more: deploy it anew under another name.")
         else:
             update_form(tag, detail.spec, may)
 
 
-def _look(detail: DeploymentDetail) -> None:
+def _look(tag: str, detail: DeploymentDetail) -> None:
     view = detail.deployment
     st.markdown(f"**{escaped(full_name(view))}** — {view.state.value}: {escaped(view.detail)}")
     if detail.spec is not None:
         st.code(detail.spec.command or " ".join(detail.spec.argv or []), language=None, wrap_lines=True)
     pods_table(detail.pods)
+    pod_log_links(tag, [(view.namespace, pod.name) for pod in detail.pods], f"{tag}/deployments/{full_name(view)}")
+    diagnose_link(tag, "deployment", view.name, view.namespace, label="Diagnose the deployment")
     conditions_table(detail.conditions)
     if view.services:
-        st.dataframe([service_row(each) for each in view.services], hide_index=True, height="content", alt="Services")
+        table([service_row(each) for each in view.services], "Services", "No Service leads to it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -10,6 +11,7 @@ from client.sync import GatewayProblem
 from contracts import endpoints
 from contracts.catalogue import CREATE_ENDPOINT, UPDATE_ENDPOINT
 from contracts.cluster import ClusterRecord
+from contracts.features import Feature
 from contracts.managed_endpoints import EndpointDetail, EndpointList, EndpointSpec, ManagedEndpoint
 from contracts.names import namespaced, operation_id
 from ui.fields import Fields
@@ -39,7 +41,7 @@ def endpoints_of(tag: str) -> EndpointList:
 
 def endpoints_tab(record: ClusterRecord, may: bool) -> None:
     """Table, what can be done to one, and a form for another."""
-    _live(record.tag)
+    _live(record)
     with problems_shown():
         found = {full_name(each): each for each in endpoints_of(record.tag).endpoints}
         chosen, action = chosen_one("endpoint", found, [_LOOK, _UPDATE, _DELETE])
@@ -51,16 +53,20 @@ def endpoints_tab(record: ClusterRecord, may: bool) -> None:
 
 
 @st.fragment(run_every=_EVERY)
-def _live(tag: str) -> None:
+def _live(record: ClusterRecord) -> None:
     with problems_shown():
-        found = endpoints_of(tag).endpoints
-        nothing = "The inference operator serves nothing here. It is a feature of the cluster."
-        table([_row(each) for each in found], "managed endpoints", nothing)
-        if not found:
-            page_link("features", "Features", ":material/toggle_on:", cluster=tag)
+        found = endpoints_of(record.tag)
+        operator = next((each for each in record.features if each.feature is Feature.INFERENCE_OPERATOR), None)
+        there = operator is not None and operator.state.usable
+        nothing = "The inference operator serves nothing here."
+        if not there:
+            nothing += " It is a feature of the cluster, and must be on."
+        table([_row(each, found.read_at) for each in found.endpoints], "managed endpoints", nothing)
+        if not found.endpoints and not there:
+            page_link("features", "Features", ":material/toggle_on:", cluster=record.tag)
 
 
-def _row(endpoint: ManagedEndpoint) -> dict[str, Any]:
+def _row(endpoint: ManagedEndpoint, read_at: datetime) -> dict[str, Any]:
     return {
         "Endpoint": full_name(endpoint),
         "State": endpoint.state.value,
@@ -73,7 +79,7 @@ def _row(endpoint: ManagedEndpoint) -> dict[str, Any]:
         "Service": endpoint.service or "",
         "SageMaker": endpoint.sagemaker_state or "",
         "Made by": "this platform" if endpoint.managed else "others",
-        "Since": ago(endpoint.created_at),
+        "Since": ago(endpoint.created_at, read_at),
     }
 
 

@@ -32,6 +32,20 @@ class Known:
     credentials: list[str] = field(default_factory=list)
 
 
+_WORDS = {
+    "in_cluster": "the cluster alone",
+    "public": "a load balancer, too",
+    "none": "nobody, but by a pool or router",
+    "internal": "of the VPC",
+    "internet-facing": "of the internet",
+}
+
+
+def _in_words(value: str) -> str:
+    """A choice of who reaches a server, as people say it."""
+    return _WORDS.get(value, value)
+
+
 def command_field(fields: Fields) -> Entered:
     """What it is started with."""
     return fields.area("command", "Command", "vllm serve Qwen/Qwen3-0.6B --port 8000 --max-model-len 8192", 140)
@@ -62,10 +76,10 @@ def reach_fields(fields: Fields) -> Entered:
     if not fields.chooses("service"):
         return entered
     with service:
-        entered |= fields.choice("service", "Reached by")
+        entered |= fields.choice("service", "Reached by", described=_in_words)
     if entered.get("service") == "public":
         with public:
-            entered |= fields.choice("public", "Load balancer")
+            entered |= fields.choice("public", "Load balancer", described=_in_words)
         if entered.get("public") == "internet-facing":
             entered |= fields.switch("confirm_public", "Everybody on the internet may call it")
     return entered

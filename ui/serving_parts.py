@@ -11,8 +11,14 @@ from contracts.endpoints import Endpoint
 from contracts.managed_endpoints import EndpointCondition
 from contracts.node_views import NodeCondition
 from contracts.operation import Operation
+from ui.links import parameter
 from ui.problems import escaped
 from ui.wishes import Wish, confirm_and_start, faults, plan_and_start
+
+_LONG = ("Address",)
+"""Columns with host names of load balancers, which are read and copied whole."""
+_WIDE, _SHORT = 540, 30
+"""Pixels that a column takes, and characters that need fewer."""
 
 
 class Named(Protocol):
@@ -66,19 +72,53 @@ def table(rows: Sequence[dict[str, Any]], what: str, nothing: str) -> None:
     if not rows:
         st.info(nothing, icon=":material/search_off:")
         return
-    st.dataframe(rows, hide_index=True, height="content" if len(rows) <= 12 else 460, alt=f"{len(rows)} {what}")
+    wide = {
+        name: st.column_config.TextColumn(width=_WIDE)
+        for name in _LONG
+        if any(len(row.get(name) or "") > _SHORT for row in rows)
+    }
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height="content" if len(rows) <= 12 else 460,
+        column_config=wide,
+        alt=f"{len(rows)} {what}",
+    )
 
 
 def chosen_one(what: str, names: Collection[str], actions: list[str]) -> tuple[str | None, str]:
     """One of those that are listed, which the address names as ``what``, and what is to be done to it."""
     if not names:
         return None, actions[0]
+    known, wanted = sorted(names), parameter(what)
+    name = wanted if wanted in known else known[0]
+    if name != wanted:
+        # A link to the page is about the same one later, when others stand before it in the list.
+        st.query_params[what] = name
+    key = f"{what}/{name}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.selectbox(what.capitalize(), sorted(names), key=what, bind="query-params", width=320)
+        st.selectbox(
+            what.capitalize(),
+            known,
+            index=known.index(name),
+            key=key,
+            on_change=lambda: _choose(what, st.session_state[key]),
+            width=320,
+        )
         action = st.segmented_control(
-            "What to do", actions, default=actions[0], required=True, key=f"{what}/action", label_visibility="collapsed"
+            "What to do",
+            actions,
+            default=actions[0],
+            required=True,
+            key=f"{what}/action",
+            bind="query-params",
+            label_visibility="collapsed",
         )
     return name, action
+
+
+def _choose(what: str, name: str) -> None:
+    st.query_params[what] = name
 
 
 def conditions_table(conditions: Sequence[NodeCondition | EndpointCondition]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -45,10 +46,12 @@ def pools_tab(record: ClusterRecord, may: bool) -> None:
 @st.fragment(run_every=_EVERY)
 def _live(tag: str) -> None:
     with problems_shown():
-        table([_row(each) for each in pools_of(tag).model_pools], "model pools", "There is no pool of model servers.")
+        found = pools_of(tag)
+        rows = [_row(each, found.read_at) for each in found.model_pools]
+        table(rows, "model pools", "There is no pool of model servers.")
 
 
-def _row(pool: ModelPoolView) -> dict[str, Any]:
+def _row(pool: ModelPoolView, read_at: datetime) -> dict[str, Any]:
     handed_out = ", ".join(f"{each.service} {each.ready} of {each.wanted}" for each in pool.assignments)
     return {
         "Pool": full_name(pool),
@@ -61,7 +64,7 @@ def _row(pool: ModelPoolView) -> dict[str, Any]:
         "Model": pool.model or "",
         "GPUs each": pool.gpu_count,
         "Looked after": pool.keeper.state.value if pool.keeper is not None else "by nobody: hand out pods",
-        "Since": ago(pool.created_at),
+        "Since": ago(pool.created_at, read_at),
     }
 
 

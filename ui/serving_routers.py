@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -59,10 +60,12 @@ def routers_tab(record: ClusterRecord, may: bool) -> None:
 @st.fragment(run_every=_EVERY)
 def _live(tag: str) -> None:
     with problems_shown():
-        table([_row(each) for each in routers_of(tag).routers], "routers", "No router is before model servers here.")
+        found = routers_of(tag)
+        rows = [_row(each, found.read_at) for each in found.routers]
+        table(rows, "routers", "No router is before model servers here.")
 
 
-def _row(router: RouterView) -> dict[str, Any]:
+def _row(router: RouterView, read_at: datetime) -> dict[str, Any]:
     return {
         "Router": full_name(router),
         "State": router.state.value,
@@ -73,7 +76,7 @@ def _row(router: RouterView) -> dict[str, Any]:
         "What goes on": f"{router.reason}: {router.detail}" if router.reason else router.detail,
         "Service": ", ".join(each.name for each in router.services) or "none",
         "Address": ", ".join(each.address for each in router.services if each.address) or "in the cluster",
-        "Since": ago(router.created_at),
+        "Since": ago(router.created_at, read_at),
     }
 
 

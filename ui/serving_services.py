@@ -50,6 +50,7 @@ def service_row(service: InferenceService) -> dict[str, Any]:
         "Pods": f"{service.ready} ready" + (f", {service.waiting} not" if service.waiting else ""),
         "Port": service.port,
         "Reached": _reached(service),
+        "Address": service.address or "",
         "Made by": "this platform" if service.managed else "others",
     }
 
@@ -58,4 +59,4 @@ def _reached(service: InferenceService) -> str:
     if service.type != "LoadBalancer":
         return "in the cluster"
     scope = "the internet" if service.public else "the VPC"
-    return f"from {scope}: {service.address}" if service.address else f"from {scope}, no address yet"
+    return f"from {scope}" if service.address else f"from {scope}, no address yet"

@@ -7,11 +7,10 @@ import streamlit as st
 
 from client.sync import Gateway, GatewayProblem, connections
 from contracts import endpoints
-from contracts.access import Caller, Role
+from contracts.access import SESSION_COOKIE, Caller, Role
 from ui.kept import drop, kept
 from ui.settings import settings
 
-COOKIE = "instantstart_session"
 AGENT = "instantstart-console"
 _CALLER_SECONDS = 1.0
 """The script and its page ask in the same run."""
@@ -24,7 +23,7 @@ def _connections(url: str) -> httpx.Client:
 
 def session_token() -> str | None:
     """What the person at this browser is known by; None where nobody has signed in."""
-    return st.context.cookies.get(COOKIE)
+    return st.context.cookies.get(SESSION_COOKIE)
 
 
 def gateway() -> Gateway:

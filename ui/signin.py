@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from client.aio import Gateway, GatewayProblem, connections
 from contracts import endpoints
-from contracts.access import Session, SessionRequest
-from ui.session import AGENT, COOKIE
+from contracts.access import SESSION_COOKIE, Session, SessionRequest
+from ui.session import AGENT
 from ui.settings import settings
 
 # Not no-referrer: browsers would send the form with the Origin "null", which is no page of the console.
@@ -34,6 +34,8 @@ code{{background:#eef2f2;padding:0 .3rem}}
 _TOKEN = """<label for="token">Token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>"""
 _LINK = "<p>Or open the link that <code>instantstart console</code> prints.</p>"
+_LEAVE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign out · InstantStart</title>
+<form method="post" action="/signout"><button>Sign out</button></form>{more}</html>"""
 _TICKET = """<input type="hidden" name="ticket" value="{ticket}">"""
 # What only previews a link must not use its ticket up: previews do not run scripts.
 _AT_ONCE = """<script nonce="{nonce}">document.forms[0].submit()</script>"""
@@ -60,16 +62,17 @@ def _html(content: str, nonce: str, status: int) -> Response:
     return HTMLResponse(content, status, {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce=nonce)})
 
 
-def _enter(session: Session, after: str) -> Response:
+def _enter(session: Session, after: str, secure: bool) -> Response:
+    """``secure``: the browser sends the session over TLS only."""
     answer = RedirectResponse(after, 303, _HEADERS)
     # Lax: a link that was printed in a terminal or sent in a mail leads in.
     answer.set_cookie(
-        COOKIE,
+        SESSION_COOKIE,
         session.token,
         expires=session.expires_at,
         httponly=True,
         samesite="lax",
-        secure=settings().secure_cookie,
+        secure=secure,
     )
     return answer
 
@@ -98,30 +101,38 @@ async def sign_in(request: Request) -> Response:
     if not token and not ticket:
         return _page(after, "Enter a token.", 422)
     body = None if token else SessionRequest(ticket=ticket)
+    secure = settings().secure_cookie or request.url.scheme == "https"
     async with _http() as http:
         try:
-            return _enter(await Gateway(http, token or None).call(endpoints.CREATE_SESSION, body), after)
+            return _enter(await Gateway(http, token or None).call(endpoints.CREATE_SESSION, body), after, secure)
         except GatewayProblem as error:
             return _page(after, f"{error.problem.detail}. {error.problem.remedy or ''}", error.problem.status)
 
 
+async def sign_out_page(request: Request) -> Response:
+    """The form that signs out, which one of the console's own pages sends by itself: nothing changes by a link alone,
+    wherever it stands."""
+    nonce = secrets.token_urlsafe(16)
+    own = request.headers.get("sec-fetch-site") == "same-origin"
+    return _html(_LEAVE.format(more=_AT_ONCE.format(nonce=nonce) if own else ""), nonce, 200)
+
+
 async def sign_out(request: Request) -> Response:
     """End the session, here and at the gateway."""
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        return RedirectResponse("/", 303, _HEADERS)
     async with _http() as http:
         try:
-            await Gateway(http, request.cookies.get(COOKIE)).call(endpoints.END_SESSION)
+            await Gateway(http, request.cookies.get(SESSION_COOKIE)).call(endpoints.END_SESSION)
         except GatewayProblem as error:
             if error.problem.status != 401:
                 return _page("/", f"You are still signed in: {error.problem.detail}.", error.problem.status)
     answer = RedirectResponse("/signin", 303, _HEADERS)
-    answer.delete_cookie(COOKIE)
+    answer.delete_cookie(SESSION_COOKIE)
     return answer
 
 
 ROUTES = [
     Route("/signin", sign_in_page, methods=["GET"]),
     Route("/signin", sign_in, methods=["POST"]),
-    Route("/signout", sign_out, methods=["GET"]),
+    Route("/signout", sign_out_page, methods=["GET"]),
+    Route("/signout", sign_out, methods=["POST"]),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -35,9 +36,12 @@ def credential_names(tag: str) -> list[str]:
 def credentials_tab(record: ClusterRecord, may: bool) -> None:
     """Draw the tab."""
     with problems_shown():
-        found = credentials_of(record.tag).credentials
+        read = credentials_of(record.tag)
+        found = read.credentials
         if found:
-            st.dataframe([_row(each) for each in found], hide_index=True, height="content", alt="Credentials")
+            st.dataframe(
+                [_row(each, read.read_at) for each in found], hide_index=True, height="content", alt="Credentials"
+            )
         else:
             st.info("No credential is stored on this cluster.", icon=":material/key_off:")
         if found:
@@ -47,10 +51,10 @@ def credentials_tab(record: ClusterRecord, may: bool) -> None:
     _store(record.tag, may)
 
 
-def _row(credential: CredentialView) -> dict[str, Any]:
+def _row(credential: CredentialView, read_at: datetime) -> dict[str, Any]:
     return {
         "Credential": f"{credential.namespace}/{credential.name}",
-        "Stored": ago(credential.created_at),
+        "Stored": ago(credential.created_at, read_at),
         "Used by": ", ".join(credential.used_by) or "nothing",
         "Secret": f"{credential.secret} ({credential.key})",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -120,7 +121,7 @@ def _there(tag: str) -> None:
 
 
 def _listed(found: ModelList, tag: str) -> None:
-    rows = [_row(each) for each in (*found.running, *found.models)]
+    rows = [_row(each, found.read_at) for each in (*found.running, *found.models)]
     if not rows:
         st.info("Nothing is under models/ or datasets/ of the S3 claims.", icon=":material/folder_off:")
         return
@@ -139,7 +140,7 @@ _STATES = {
 }
 
 
-def _row(model: ModelView) -> dict[str, Any]:
+def _row(model: ModelView, read_at: datetime) -> dict[str, Any]:
     return {
         "Folder": model.path,
         "State": _STATES[model.state],
@@ -148,6 +149,6 @@ def _row(model: ModelView) -> dict[str, Any]:
         "Files": "" if model.files is None else str(model.files),
         "Size": "" if model.size is None else size_text(model.size),
         "Claim": f"{model.namespace}/{model.claim}",
-        "Downloaded": ago(model.finished_at) if model.finished_at is not None else "",
+        "Downloaded": ago(model.finished_at, read_at) if model.finished_at is not None else "",
         "Detail": model.detail or "",
     }

@@ -8,6 +8,7 @@ import streamlit as st
 
 from contracts.cluster import ClusterRecord
 from ui.cluster_picker import chosen_cluster, view_of
+from ui.links import parameter
 from ui.problems import problems_shown
 from ui.session import may_change, signed_in
 
@@ -22,7 +23,16 @@ def tabbed_page(title: str, tabs: Mapping[str, Tab]) -> None:
     tag = chosen_cluster(caller)
     with problems_shown():
         record = view_of(tag).record
+        _as_linked(tabs)
         for tab, draw in zip(st.tabs(list(tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
             if tab.open:
                 with tab:
                     draw(record, may_change(caller))
+
+
+def _as_linked(tabs: Mapping[str, Tab]) -> None:
+    """Open the tab that a link names. Streamlit remembers the one that was open when the page was left, and a link to
+    the first tab would not win over that."""
+    named = parameter("tab")
+    if named in tabs and st.session_state.get("tab") != named:
+        st.session_state["tab"] = named

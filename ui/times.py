@@ -23,9 +23,10 @@ def at(moment: datetime) -> str:
     return there.strftime(f"%-d %b{year} %H:%M:%S %Z")
 
 
-def ago(moment: datetime) -> str:
-    """e.g. ``3 min ago``."""
-    return f"{lasting(datetime.now(UTC) - moment)} ago"
+def ago(moment: datetime, now: datetime | None = None) -> str:
+    """e.g. ``3 min ago``. ``now``: when what tells of the moment was read, by the clock that the moment comes from;
+    null: the moment is by this machine's."""
+    return f"{lasting((now or datetime.now(UTC)) - moment)} ago"
 
 
 def lasting(duration: timedelta) -> str:

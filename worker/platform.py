@@ -1,9 +1,7 @@
-"""How we use Temporal, in one place: the client, the data converter, the workflow sandbox and the workers."""
+"""How we host workflows and activities, in one place: the workflow sandbox and the workers."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -11,37 +9,15 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.envconfig import ClientConfig
-from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.worker import Interceptor, Worker, WorkerDeploymentConfig, WorkerDeploymentVersion
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from contracts import queues
 from worker.settings import WorkerSettings
 
-log = logging.getLogger(__name__)
-
-DEFAULT_ADDRESS = "localhost:7233"
-"""Where Temporal is if no profile and no variable says, as for its own command line."""
 SHUTDOWN_PATIENCE = timedelta(seconds=10)
 TELLING = timedelta(seconds=0.2)
 """Heartbeats of waits are sent at once, in effect: readers follow a model's answer by them. All others are rare."""
-
-
-async def connect(metrics_address: str | None = None) -> Client:
-    """Connect by Temporal's standard profile configuration (``TEMPORAL_ADDRESS`` …), as long as it takes."""
-    runtime = None
-    if metrics_address:
-        runtime = Runtime(telemetry=TelemetryConfig(metrics=PrometheusConfig(bind_address=metrics_address)))
-    while True:
-        try:
-            config = ClientConfig.load_client_connect_config()
-            config.setdefault("target_host", DEFAULT_ADDRESS)
-            return await Client.connect(**config, data_converter=pydantic_data_converter, runtime=runtime)
-        except RuntimeError as error:
-            log.warning("Temporal does not answer yet: %s", error)
-            await asyncio.sleep(1)
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
@@ -67,9 +43,10 @@ class WorkerFactory:
             workflows=workflows,
             workflow_runner=workflow_runner(),
             interceptors=self._interceptors,
+            max_concurrent_workflow_tasks=self._settings.workflow_tasks,
             graceful_shutdown_timeout=SHUTDOWN_PATIENCE,
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=self._settings.sticky_seconds),
-            deployment_config=self._deployment(task_queue, behavior),
+            deployment_config=self._deployment(behavior),
         )
 
     def threads(
@@ -89,6 +66,7 @@ class WorkerFactory:
             max_heartbeat_throttle_interval=timedelta(seconds=5),
             default_heartbeat_throttle_interval=timedelta(seconds=5),
             disable_eager_activity_execution=True,
+            deployment_config=self._deployment(),
         )
 
     def waits(self, task_queue: str, activities: Sequence[Callable[..., Any]], slots: int) -> Worker:
@@ -103,12 +81,18 @@ class WorkerFactory:
             max_heartbeat_throttle_interval=TELLING,
             default_heartbeat_throttle_interval=TELLING,
             disable_eager_activity_execution=True,
+            deployment_config=self._deployment(),
         )
 
-    def _deployment(self, task_queue: str, behavior: VersioningBehavior) -> WorkerDeploymentConfig | None:
-        if self._settings.build_id is None:
+    def _deployment(
+        self, behavior: VersioningBehavior = VersioningBehavior.UNSPECIFIED
+    ) -> WorkerDeploymentConfig | None:
+        """All task queues of a build are one version of one deployment: with one for each queue, an operation that is
+        pinned to its build would have its activities done by whichever build is current for theirs."""
+        if not self._settings.build_id:
             return None
-        version = WorkerDeploymentVersion(deployment_name=task_queue, build_id=self._settings.build_id)
+        version = WorkerDeploymentVersion(deployment_name=self._settings.deployment, build_id=self._settings.build_id)
+        # Never on @workflow.defn: a worker without versioning could complete none of its tasks then.
         return WorkerDeploymentConfig(version=version, use_worker_versioning=True, default_versioning_behavior=behavior)
 
 

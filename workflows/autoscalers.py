@@ -17,11 +17,11 @@ from contracts.autoscalers import (
     AutoscalerSpec,
     DeleteAutoscalerSpec,
 )
-from contracts.catalogue import CREATE_AUTOSCALER, CREATE_CONTROL_PLANE, DELETE_AUTOSCALER
+from contracts.catalogue import CREATE_AUTOSCALER, DELETE_AUTOSCALER
 from contracts.operation import Outcome, Start
 from workflows.engine import Operation, StagePlan, StageRun
+from workflows.parts import control_plane_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 INPUTS = (
     "min_replicas",
@@ -53,7 +53,7 @@ class CreateAutoscaler(Operation[AutoscalerSpec]):
         return (f"autoscalers/{spec.namespace}/{spec.called}", f"deployments/{spec.namespace}/{spec.target}")
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         async def steps(run: StageRun) -> Autoscaler:
@@ -85,7 +85,7 @@ class DeleteAutoscaler(Operation[DeleteAutoscalerSpec]):
         return (f"autoscalers/{self.spec.namespace}/{self.spec.name}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         async def steps(run: StageRun) -> dict[str, Any]:

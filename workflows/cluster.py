@@ -9,12 +9,13 @@ as somebody is queued.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from contracts.catalogue import CLUSTER_WORKFLOW, CREATE_CLUSTER, CREATE_CONTROL_PLANE, IMPORT_CLUSTER
+from contracts.catalogue import CLUSTER_WORKFLOW, FOUNDERS
 from contracts.cluster import (
     HISTORY_LIMIT,
     HOLDER_STATE,
@@ -31,6 +32,7 @@ from contracts.cluster import (
     HolderState,
     RecordChange,
 )
+from contracts.drift import DriftState
 from contracts.lease import Lease, LeaseGrant, LeaseRequest, conflicts
 from contracts.problem import ProblemCode, problem
 from contracts.queues import task_queue
@@ -42,8 +44,8 @@ LAST_CHECK = timedelta(minutes=2)
 
 CONTINUE_AFTER_EVENTS = 2_000
 
-FOUNDERS = frozenset({CREATE_CLUSTER.name, CREATE_CONTROL_PLANE.name, IMPORT_CLUSTER.name})
-"""The kinds of operations that a cluster may begin with."""
+MEMO_WHEN_CHANGED = "memo-when-changed"
+"""Patch: the record, which may be large, is written only where it has changed, not with every lease."""
 
 
 class LeaseBroker:
@@ -91,6 +93,14 @@ class LeaseBroker:
         return granted
 
 
+def _outdated(change: RecordChange, record: ClusterRecord) -> bool:
+    """Whether a check that began before the last one ended after it: what was adopted meanwhile must not come back."""
+    told = change.changes.get("drift")
+    if told is None or record.drift is None:
+        return False
+    return DriftState.model_validate(told).report.checked_at < record.drift.report.checked_at
+
+
 @workflow.defn(name=CLUSTER_WORKFLOW)
 class ClusterEntity:
     @workflow.init
@@ -103,6 +113,7 @@ class ClusterEntity:
         self._renew = False
         self._retiring = False
         self._checks = 0
+        self._published: dict[str, Any] | None = None
 
     @workflow.run
     async def run(self, state: EntityState) -> None:
@@ -128,7 +139,9 @@ class ClusterEntity:
                 holding=self._broker.holding,
                 queue=self._broker.queue,
                 history=self._history,
-            )
+            ),
+            # Until the new run has taken its first step, readers have nothing but this.
+            memo=self._memo(),
         )
 
     @workflow.update(name="acquire")
@@ -168,11 +181,14 @@ class ClusterEntity:
 
     @workflow.signal(name="amend")
     def amend(self, change: RecordChange) -> None:
-        """Put what an operation has verified into the record."""
+        """Put what an operation has verified, or a check has found, into the record."""
+        if _outdated(change, self._record):
+            return
         # Counts belong to the nodes that they came with.
         kept = self._record.model_copy(update={"node_counts": []}) if "nodes" in change.changes else self._record
-        now = {"updated_at": workflow.now().isoformat()}
-        document = change.applied(kept) | now
+        # What differs from the record is no news of what was verified.
+        verified = set(change.changes) != {"drift"}
+        document = change.applied(kept) | ({"updated_at": workflow.now().isoformat()} if verified else {})
         self._record = ClusterRecord.model_validate(document)
         self._dirty = True
 
@@ -281,6 +297,16 @@ class ClusterEntity:
         if not self._dirty:
             return
         self._dirty = False
+        memo = self._memo()
+        if memo != self._published or not workflow.patched(MEMO_WHEN_CHANGED):
+            self._published = memo
+            workflow.upsert_memo(memo)
+        holders = ", ".join(each.operation for each in self._broker.holding) or "nobody"
+        waiting = ", ".join(each.operation for each in self._broker.queue) or "nobody"
+        workflow.set_current_details(f"**held by** {holders}\n\n**waiting** {waiting}")
+
+    def _memo(self) -> dict[str, Any]:
+        """What readers see of the cluster without a worker."""
         record = self._record
         summary = ClusterSummary(
             tag=record.tag,
@@ -296,12 +322,7 @@ class ClusterEntity:
             created_at=record.created_at,
             updated_at=record.updated_at,
         )
-        workflow.upsert_memo(
-            {
-                MEMO_SUMMARY: summary.model_dump(mode="json", exclude_none=True),
-                MEMO_RECORD: record.model_dump(mode="json", exclude_none=True),
-            }
-        )
-        holders = ", ".join(each.operation for each in self._broker.holding) or "nobody"
-        waiting = ", ".join(each.operation for each in self._broker.queue) or "nobody"
-        workflow.set_current_details(f"**held by** {holders}\n\n**waiting** {waiting}")
+        return {
+            MEMO_SUMMARY: summary.model_dump(mode="json", exclude_none=True),
+            MEMO_RECORD: record.model_dump(mode="json", exclude_none=True),
+        }

@@ -13,6 +13,7 @@ from contracts.lease import WHOLE_CLUSTER
 from contracts.operation import Outcome, Start
 from workflows.capacity import CAPACITY, capacity_stage
 from workflows.dependencies import DEPENDENCIES, dependencies_stage
+from workflows.drift_checks import DRIFT_CHECKS, drift_stage
 from workflows.eks import CONTROL_PLANE, control_plane_stage
 from workflows.engine import Operation, Skipped, together
 from workflows.hyperpod import HYPERPOD, hyperpod_stage
@@ -38,6 +39,7 @@ class CreateCluster(Operation[ClusterSpec]):
         HYPERPOD,
         STORAGE,
         VERIFICATION,
+        DRIFT_CHECKS,
     )
 
     @workflow.init
@@ -85,7 +87,9 @@ class CreateCluster(Operation[ClusterSpec]):
             await storage_stage(self, lambda: self.spec.storage, control_plane, identity)
         except Skipped:
             workflow.logger.info("the cluster is finished without storage")
-        return await verification_stage(self, control_plane)
+        verified = await verification_stage(self, control_plane)
+        await drift_stage(self)
+        return verified
 
     def _choose(self, groups: list[InstanceGroupSpec]) -> None:
         self.spec = self.spec.model_copy(update={"instance_groups": groups})

@@ -6,14 +6,14 @@ from typing import Any
 
 from temporalio import workflow
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, DELETE_CREDENTIAL, STORE_CREDENTIAL
+from contracts.catalogue import DELETE_CREDENTIAL, STORE_CREDENTIAL
 from contracts.credentials import DELETE_CREDENTIAL as DELETE_SECRET
 from contracts.credentials import STORE_CREDENTIAL as STORE_SECRET
 from contracts.credentials import DeleteCredential, DeleteCredentialSpec, StoreCredential, StoreCredentialSpec
 from contracts.operation import Outcome, Start
 from workflows.engine import Operation, StagePlan, StageRun
+from workflows.parts import control_plane_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 
 @workflow.defn(name=STORE_CREDENTIAL.name)
@@ -33,7 +33,7 @@ class StoreCredentialOperation(Operation[StoreCredentialSpec]):
         return (f"credentials/{self.spec.namespace}/{self.spec.name}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         async def steps(run: StageRun) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class DeleteCredentialOperation(Operation[DeleteCredentialSpec]):
         return (f"credentials/{self.spec.namespace}/{self.spec.name}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         async def steps(run: StageRun) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from contracts.catalogue import (
-    CREATE_CONTROL_PLANE,
     CREATE_DEPLOYMENT,
     DELETE_DEPLOYMENT,
     SCALE_DEPLOYMENT,
@@ -45,11 +44,11 @@ from contracts.deployments import (
 )
 from contracts.operation import Outcome, Start
 from contracts.plans import PlanFindings
-from contracts.problem import Problem
+from contracts.problem import Problem, ProblemCode
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import problem_of, refusal
+from workflows.parts import control_plane_of
 from workflows.plans import check, checks, checks_stage
-from workflows.stages import present
 
 DEFAULT_STARTUP_MINUTES = 30
 REACH = ("service", "public", "confirm_public")
@@ -162,7 +161,7 @@ class CreateDeployment(Operation[DeploymentSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         findings = await checks_stage(self)
 
         async def replicas(run: StageRun) -> RolledOut:
@@ -211,7 +210,7 @@ class UpdateDeployment(Operation[DeploymentSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         findings = await checks_stage(self)
 
         async def replicas(run: StageRun) -> tuple[RolledOut, Answered]:
@@ -253,12 +252,13 @@ class UpdateDeployment(Operation[DeploymentSpec]):
         except (ActivityError, ApplicationError) as error:
             self.check_cancelled()
             now = f"Going back failed as well: {problem_of(error).detail.rstrip('.')}."
-        return problem.model_copy(
-            update={
-                "detail": f"{problem.detail.rstrip('.')}. {now}",
-                "remedy": f"{problem.remedy or ''} Retry with corrections, or abort to leave it as it is now.".strip(),
-            }
-        )
+        remedy = f"{problem.remedy or ''} Retry with corrections, or abort to leave it as it is now.".strip()
+        if problem.code is ProblemCode.CAPACITY and self.spec.strategy == "rolling":
+            remedy = (
+                "Make room for one replica beside the old ones and retry, or retry with strategy recreate, which ends "
+                "the old ones first (nothing answers meanwhile); abort to leave it as it is now."
+            )
+        return problem.model_copy(update={"detail": f"{problem.detail.rstrip('.')}. {now}", "remedy": remedy})
 
 
 @workflow.defn(name=SCALE_DEPLOYMENT.name)
@@ -278,7 +278,7 @@ class ScaleDeployment(Operation[ScaleDeploymentSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         findings = await checks_stage(self)
 
         async def scale(run: StageRun) -> RolledOut:
@@ -311,7 +311,7 @@ class DeleteDeployment(Operation[DeleteDeploymentSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         target = ref(self, cluster, self.spec)
         await checks_stage(self)
 

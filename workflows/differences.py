@@ -9,7 +9,7 @@ from contracts.cluster import ClusterRecord
 
 IDENTITIES = ("name", "feature", "claim", "group", "nat_gateway_id", "subnet_id")
 """What members of lists are told apart by."""
-IGNORED = ("updated_at", "changed", "detail")
+IGNORED = ("updated_at", "changed", "detail", "drift")
 """Says something of who looked, and nothing of the cluster."""
 SHOWN = 50
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from temporalio import workflow
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, UPDATE_FEATURES
+from contracts.catalogue import UPDATE_FEATURES
 from contracts.eks import ControlPlane
 from contracts.feature_catalogue import DEFINITIONS, planned, predecessors
-from contracts.feature_site import site_of
 from contracts.features import (
     ENSURE_PART,
     READ_FEATURES,
@@ -38,8 +37,8 @@ from contracts.problem import Problem, ProblemCode, problem
 from workflows.dependencies import dependencies_stage
 from workflows.engine import Operation, Skipped, StagePlan, StageRun, together
 from workflows.engine.failures import refusal
+from workflows.parts import control_plane_of, feature_site_of, identity_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 PREREQUISITES = StagePlan("dependencies", "Components that the features need")
 INPUTS: dict[Feature, tuple[str, ...]] = {
@@ -95,8 +94,8 @@ class UpdateFeatures(Operation[FeatureChanges]):
         )
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        site = present(self, site_of(self.record, self.scope), "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
+        site = feature_site_of(self)
         findings = await checks_stage(self)
         if PREREQUISITES.name in self.progress.stages:
             await self._install(control_plane, _missing(findings))
@@ -107,7 +106,7 @@ class UpdateFeatures(Operation[FeatureChanges]):
     async def _install(self, control_plane: ControlPlane, missing: list[str]) -> None:
         """The stage of the components that features need, as far as they are missing; the others are not touched."""
         if missing:
-            identity = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
+            identity = identity_of(self)
             await dependencies_stage(self, control_plane, identity, lambda: missing)
             return
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_FSX_STORAGE
+from contracts.catalogue import CREATE_FSX_STORAGE
 from contracts.fsx_storage import (
     ENSURE_FILE_SYSTEM,
     ENSURE_FSX_CLAIM,
@@ -24,8 +24,8 @@ from contracts.fsx_storage import (
 )
 from contracts.operation import Outcome, Start
 from workflows.engine import Operation, StagePlan, StageRun
+from workflows.parts import control_plane_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 from workflows.storage import lease, settle
 
 SOURCE = ("file_system_id", "create")
@@ -53,7 +53,7 @@ class CreateFsxStorage(Operation[FsxStorageSpec]):
         return (lease(self.spec.namespace, self.spec.claim),)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         async def file_system_steps(run: StageRun) -> FileSystem:

@@ -32,10 +32,11 @@ from contracts.node_pools import LIST_NODE_POOLS, ListNodePools, NodePool
 from contracts.operation import Outcome, Start
 from contracts.problem import ProblemCode, problem
 from workflows.differences import differences
+from workflows.drift_checks import DRIFT_CHECKS, drift_stage
 from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.engine.failures import refusal
+from workflows.parts import present
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 DETECTION = StagePlan("detection", "Clusters, network and roles", inputs=("eks_cluster", "hyperpod_cluster"))
 ACCESS = StagePlan("access", "Access to the Kubernetes API", inputs=("grant_access",))
@@ -46,7 +47,7 @@ ADOPTION = StagePlan("adoption", "Ownership")
 @workflow.defn(name=IMPORT_CLUSTER.name)
 class ImportCluster(Operation[ImportClusterSpec]):
     kind = IMPORT_CLUSTER
-    stages = (checks("eks_cluster", "hyperpod_cluster"), DETECTION, ACCESS, WORKLOADS, ADOPTION)
+    stages = (checks("eks_cluster", "hyperpod_cluster"), DETECTION, ACCESS, WORKLOADS, ADOPTION, DRIFT_CHECKS)
 
     @workflow.init
     def __init__(self, start: Start[ImportClusterSpec]) -> None:
@@ -65,6 +66,7 @@ class ImportCluster(Operation[ImportClusterSpec]):
         await self._access_stage(detected)
         workloads = await workloads_stage(self, detected)
         await self._adoption_stage(detected)
+        await drift_stage(self)
         return report(self.record, [*detected.gaps, *workloads.gaps])
 
     def _names(self) -> tuple[str, str | None]:

@@ -12,8 +12,6 @@ from contracts.availability import offer_errors, plans_to_come
 from contracts.capacity import InstanceGroupSpec
 from contracts.catalogue import (
     ADD_INSTANCE_GROUP,
-    CREATE_CONTROL_PLANE,
-    CREATE_HYPERPOD,
     DELETE_INSTANCE_GROUP,
     SCALE_INSTANCE_GROUP,
     UPDATE_INSTANCE_GROUP,
@@ -67,9 +65,9 @@ from workflows.drain import drain_steps, uncordon
 from workflows.engine import Operation, Skipped, StagePlan, StageRun
 from workflows.engine.failures import Aborted, refusal
 from workflows.hyperpod import place_group, record_subnets
+from workflows.parts import control_plane_of, hyperpod_of, network_of
 from workflows.plans import checks, checks_stage
 from workflows.shortfall import Shortfall, ask, respecified, shortage_in
-from workflows.stages import present
 
 GROUP_INPUTS = tuple(name for name in InstanceGroupSpec.model_fields if name != "name")
 """What a retry may correct: everything but the name, which is the operation's own."""
@@ -82,12 +80,8 @@ class Grouped:
     """The parts of the cluster that every kind here acts on, by what its record says."""
 
     def __init__(self, operation: Operation[Any]) -> None:
-        self.control_plane: ControlPlane = present(
-            operation, operation.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name
-        )
-        self.hyperpod: HyperPodCluster = present(
-            operation, operation.record.hyperpod, "HyperPod cluster", CREATE_HYPERPOD.name
-        )
+        self.control_plane: ControlPlane = control_plane_of(operation)
+        self.hyperpod: HyperPodCluster = hyperpod_of(operation)
         self.operation = operation
 
     def at(self, group: str) -> dict[str, Any]:
@@ -149,7 +143,7 @@ class AddInstanceGroup(Operation[InstanceGroupSpec]):
     async def runbook(self) -> dict[str, Any]:
         await checks_stage(self)
         parts = Grouped(self)
-        network = present(self, self.record.network, "network", CREATE_CONTROL_PLANE.name)
+        network = network_of(self)
 
         async def steps(run: StageRun) -> NodesReady:
             while True:

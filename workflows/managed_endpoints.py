@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_ENDPOINT, DELETE_ENDPOINT, UPDATE_ENDPOINT
+from contracts.catalogue import CREATE_ENDPOINT, DELETE_ENDPOINT, UPDATE_ENDPOINT
 from contracts.managed_endpoints import (
     APPLY_ENDPOINT,
     START_ENDPOINT_DELETION,
@@ -23,8 +23,8 @@ from contracts.managed_endpoints import (
 )
 from contracts.operation import Outcome, Start
 from workflows.engine import Operation, Skipped, StagePlan, StageRun
+from workflows.parts import control_plane_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 INPUTS = (
     "model_name",
@@ -58,7 +58,7 @@ class _Served(Operation[EndpointSpec]):
         return (f"endpoints/{self.spec.namespace}/{self.spec.name}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         def reference(generation: int = 0) -> EndpointRef:
@@ -141,7 +141,7 @@ class DeleteEndpoint(Operation[DeleteEndpointSpec]):
         return (f"endpoints/{self.spec.namespace}/{self.spec.name}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         async def delete(run: StageRun) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from contracts import queues
 from contracts.catalogue import (
     ASSIGN_MODEL_POOL,
-    CREATE_CONTROL_PLANE,
     CREATE_MODEL_POOL,
     DELETE_MODEL_POOL,
     MODEL_POOL_WORKFLOW,
@@ -55,9 +54,9 @@ from contracts.problem import ProblemCode, problem
 from workflows.deployments import ANSWERS, DEFAULT_STARTUP_MINUTES, FORM, startup_minutes
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import refusal
+from workflows.parts import control_plane_of
 from workflows.plans import check, checks, checks_stage
 from workflows.pool_moves import move_pods
-from workflows.stages import present
 
 POOL_FORM = tuple(name for name in FORM if name != "service")
 ROUNDS = 30
@@ -140,7 +139,7 @@ class CreateModelPool(Operation[ModelPoolSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         pool = pool_of(self, cluster)
         findings = await checks_stage(self)
 
@@ -210,7 +209,7 @@ class ScaleModelPool(Operation[ScaleModelPoolSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         pool = pool_of(self, cluster)
         findings = await checks_stage(self)
 
@@ -268,7 +267,7 @@ class AssignModelPool(Operation[AssignModelPoolSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         pool = pool_of(self, cluster)
         await checks_stage(self)
 
@@ -334,7 +333,7 @@ class DeleteModelPool(Operation[DeleteModelPoolSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         pool = pool_of(self, cluster)
         await checks_stage(self)
 

@@ -9,7 +9,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, DOWNLOAD_MODEL
+from contracts.catalogue import DOWNLOAD_MODEL
 from contracts.models import (
     DELETE_DOWNLOAD,
     ENSURE_DOWNLOAD,
@@ -33,8 +33,8 @@ from contracts.queues import task_queue
 from contracts.sizes import size_text
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import Aborted
+from workflows.parts import control_plane_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 INPUTS = ("credential", "cpu", "memory_gib", "instance_types", "deadline_hours", "image")
 CLEANING = timedelta(minutes=2)
@@ -66,7 +66,7 @@ class DownloadModel(Operation[DownloadSpec]):
         return (f"models/{self.spec.namespace}/{self.spec.claim}/{self.spec.folder}",)
 
     async def runbook(self) -> dict[str, Any]:
-        self._eks_cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        self._eks_cluster = control_plane_of(self).name
         await checks_stage(self)
         try:
             there = await self.stage("job", self._begin)

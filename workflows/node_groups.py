@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_NODE_GROUP, DELETE_NODE_GROUP, SCALE_NODE_GROUP
+from contracts.catalogue import CREATE_NODE_GROUP, DELETE_NODE_GROUP, SCALE_NODE_GROUP
 from contracts.eks import ControlPlane
 from contracts.network import ENSURE_COMPUTE_SUBNET, EnsureComputeSubnet, Network, Subnet
 from contracts.node_groups import (
@@ -41,8 +41,8 @@ from contracts.node_groups import (
 )
 from contracts.operation import Outcome, Start
 from workflows.engine import Operation, StagePlan, StageRun, together
+from workflows.parts import control_plane_of, network_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 EFA = "vpc.amazonaws.com/efa"
 INPUTS = (
@@ -78,8 +78,8 @@ class CreateNodeGroup(Operation[NodeGroupSpec]):
         return (group,) if self.spec.subnet_ids else (group, "network/compute")
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        network = present(self, self.record.network, "network", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
+        network = network_of(self)
         await checks_stage(self)
 
         async def steps(run: StageRun) -> NodeGroup:
@@ -191,7 +191,7 @@ class ScaleNodeGroupOperation(Operation[ScaleNodeGroupSpec]):
         return (f"node-groups/{self.spec.node_group}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         await checks_stage(self)
 
         async def steps(run: StageRun) -> NodeGroup:
@@ -232,7 +232,7 @@ class DeleteNodeGroup(Operation[DeleteNodeGroupSpec]):
         return (f"node-groups/{self.spec.node_group}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         group = reference(self, control_plane, self.spec.node_group)
         await checks_stage(self)
 

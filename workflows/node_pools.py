@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_HYPERPOD, CREATE_NODE_POOL, DELETE_NODE_POOL
+from contracts.catalogue import CREATE_NODE_POOL, DELETE_NODE_POOL
 from contracts.node_pools import (
     DELETE_NODE_CLASS,
     ENSURE_NODE_CLASS,
@@ -26,8 +26,8 @@ from contracts.node_pools import (
 )
 from contracts.operation import Outcome, Start
 from workflows.engine import Operation, StagePlan, StageRun
+from workflows.parts import control_plane_of, hyperpod_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 INPUTS = (
     "instance_groups",
@@ -58,8 +58,8 @@ class CreateNodePool(Operation[NodePoolSpec]):
         return (f"node-pools/{self.spec.name}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        hyperpod = present(self, self.record.hyperpod, "HyperPod cluster", CREATE_HYPERPOD.name)
+        control_plane = control_plane_of(self)
+        hyperpod = hyperpod_of(self)
         await checks_stage(self)
 
         async def steps(run: StageRun) -> NodePool:
@@ -99,7 +99,7 @@ class DeleteNodePool(Operation[DeleteNodePoolSpec]):
         return (f"node-pools/{self.spec.node_pool}",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         scope, name, cluster = self.scope, self.spec.node_pool, control_plane.name
         await checks_stage(self)
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeVar
 from temporalio import workflow
 
 from contracts.activity import Act
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_HYPERPOD
 from contracts.catalogue import DELETE_NODES as DELETE
 from contracts.catalogue import REBOOT_NODES as REBOOT
 from contracts.catalogue import REPLACE_NODES as REPLACE
@@ -43,8 +42,8 @@ from contracts.problem import FieldError, ProblemCode, problem
 from workflows.drain import drain_steps, uncordon
 from workflows.engine import Operation, Skipped, StagePlan, StageRun
 from workflows.engine.failures import Aborted, refusal
+from workflows.parts import control_plane_of, hyperpod_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 Spec = TypeVar("Spec", bound=NodesSpec)
 
@@ -78,8 +77,8 @@ class NodesOperation(Operation[Spec]):
         return ("hyperpod/nodes",)
 
     async def runbook(self) -> dict[str, Any]:
-        self._eks = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
-        self._hyperpod = present(self, self.record.hyperpod, "HyperPod cluster", CREATE_HYPERPOD.name).name
+        self._eks = control_plane_of(self).name
+        self._hyperpod = hyperpod_of(self).name
         await checks_stage(self)
         try:
             if self.start.spec.drain:

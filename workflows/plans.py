@@ -21,7 +21,8 @@ async def checks_stage(operation: Operation[Any]) -> PlanFindings:
     async def steps(run: StageRun) -> PlanFindings:
         findings = await check(run, operation)
         planned = operation.start.plan_facts
-        if planned not in (None, findings.facts_hash) and operation.progress.stages["checks"].attempt == 1:
+        first = operation.progress.stages["checks"].attempt == 1 and not operation.asked_anew
+        if planned not in (None, findings.facts_hash) and first:
             raise refusal(
                 problem(
                     ProblemCode.STALE,

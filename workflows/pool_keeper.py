@@ -2,7 +2,8 @@
 
 A pod that is made anew serves nobody. The keeper watches, without a lease and almost without events, and hands pods
 out when a service has fewer Ready ones than it is to have. For that it asks the cluster's entity for the pool's lease,
-as any operation does, but never queues for it: whoever changes the pool has the say.
+as any operation does, but never queues for it: whoever changes the pool has the say, and when that operation has ended
+it looks again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from temporalio import workflow
@@ -20,7 +21,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from contracts.activity import Act, Wait
 from contracts.catalogue import MODEL_POOL_WORKFLOW
 from contracts.cluster import ACQUIRE_LEASES, Acquire, Acquired, ClusterRecord, Holder
-from contracts.lease import LeaseRequest
+from contracts.lease import WAIT_FOR_HOLDER, HeldBy, LeaseRequest
 from contracts.model_pools import (
     APPLY_POOL_SERVICES,
     MEMO_KEEPER,
@@ -47,7 +48,7 @@ Out = TypeVar("Out", bound=BaseModel)
 
 CONTINUE_AFTER_EVENTS = 2_000
 FIRST_PAUSE, LAST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
-"""Before it looks again, where another has the say or something failed: soon, then less and less often."""
+"""Before it looks again after something failed: soon, then less and less often until a look succeeds."""
 ACT_RETRY = RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=10)
 WATCH_RETRY = RetryPolicy(maximum_interval=timedelta(seconds=60))
 """Without limit: a worker that dies, or a cluster that does not answer for a while, is no reason to stop watching."""
@@ -92,19 +93,26 @@ class ModelPoolKeeper:
         self._steps = _Steps(kept.scope.region)
         self._shown = Keeper(state=KeeperState.WATCHING, repairs=kept.repairs, repaired_at=kept.repaired_at)
         self._retired = False
+        self._renew = False
         self._pauses = 0
+        self._seen: str | None = None
+        """The pool as the last watch saw it; null: to be seen anew."""
 
     @workflow.run
     async def run(self, kept: KeepPool) -> None:
         self._publish()
         while not self._retired:
             try:
-                news = await self._unless_retired(self._watch())
-                if news is None or news.gone:
+                news = await self._unless_called(self._watch())
+                if self._retired if news is None else news.gone:
                     return
-                if news.work:
+                self._pauses = 0
+                if news is None:
+                    self._seen = None
+                elif news.work:
                     await self._repair(news.detail)
                 else:
+                    self._seen = news.detail
                     self._show(KeeperState.WATCHING, news.detail)
             except (ActivityError, ApplicationError) as error:
                 found = problem_of(error)
@@ -115,7 +123,8 @@ class ModelPoolKeeper:
                 workflow.continue_as_new(
                     self._kept.model_copy(
                         update={"repairs": self._shown.repairs, "repaired_at": self._shown.repaired_at}
-                    )
+                    ),
+                    memo=self._memo(),
                 )
 
     @workflow.signal(name="retire")
@@ -123,24 +132,30 @@ class ModelPoolKeeper:
         """The pool is gone."""
         self._retired = True
 
+    @workflow.signal(name="renew")
+    def renew(self) -> None:
+        """Continue as new now: an operator's way to move the keeper to a new build. What it watches is watched anew."""
+        self._renew = True
+
     @workflow.query(name="keeper")
     def keeper(self) -> Keeper:
         """What it is at; the same as its memo."""
         return self._shown
 
     async def _watch(self) -> PoolNews:
-        return await self._steps.wait(WATCH_POOL, WatchPool(**self._pool.model_dump()))
+        return await self._steps.wait(WATCH_POOL, WatchPool(**self._pool.model_dump(), known=self._seen))
 
     async def _repair(self, why: str) -> None:
-        """Hand pods out once, if nobody else changes the pool."""
+        """Hand pods out once, if nobody else changes the pool; else wait until that operation has ended."""
         info = workflow.info()
+        self._seen = None
         try:
             await self._acquire()
         except ActivityError as error:
             found = problem_of(error)
             if found.code is not ProblemCode.BUSY:
                 raise
-            await self._pause(KeeperState.WAITING, f"{why}; {found.operation or 'another'} has the say")
+            await self._give_way(found.operation)
             return
         try:
             self._show(KeeperState.REPAIRING, why)
@@ -149,13 +164,20 @@ class ModelPoolKeeper:
                 asked = ApplyPoolServices(**self._pool.model_dump(), wish=seen.wish)
                 await self._steps.act(APPLY_POOL_SERVICES, asked)
                 await move_pods(self._steps, self._pool, moves_for(seen.wish.assignments, seen.pods))
-            self._pauses = 0
             self._shown = self._shown.model_copy(
                 update={"repairs": self._shown.repairs + 1, "repaired_at": workflow.now()}
             )
         finally:
             await asyncio.shield(self._give_back(Holder(operation=info.workflow_id, run_id=info.run_id)))
-        self._show(KeeperState.WATCHING, why)
+        self._show(KeeperState.WATCHING, "it has handed pods out")
+
+    async def _give_way(self, operation: str | None) -> None:
+        """Until the operation that has the say is over. One without a name was over before it could be told."""
+        if operation is None:
+            await self._pause(KeeperState.WAITING, "an operation has the say")
+            return
+        self._show(KeeperState.WAITING, f"{operation} has the say")
+        await self._unless_called(self._steps.wait(WAIT_FOR_HOLDER, HeldBy(operation=operation)))
 
     async def _acquire(self) -> None:
         """The pool's lease, at once or not at all. Raises ActivityError of ``busy``."""
@@ -192,28 +214,38 @@ class ModelPoolKeeper:
             workflow.logger.warning("the entity of cluster %s is gone; nothing to give back", self._kept.scope.cluster)
 
     async def _pause(self, state: KeeperState, why: str) -> None:
+        self._seen = None
         self._show(state, why)
         pause = min(FIRST_PAUSE * 2**self._pauses, LAST_PAUSE)
         self._pauses = min(self._pauses + 1, 10)
         try:
-            await workflow.wait_condition(lambda: self._retired, timeout=pause, timeout_summary="before it looks again")
+            await workflow.wait_condition(lambda: self._called, timeout=pause, timeout_summary="before it looks again")
         except TimeoutError:
             return
 
-    async def _unless_retired(self, watching: Awaitable[PoolNews]) -> PoolNews | None:
-        """What was watched for; None where the pool is gone meanwhile."""
+    @property
+    def _called(self) -> bool:
+        """Whether somebody has said that there is something else to do than to watch."""
+        return self._retired or self._renew
+
+    async def _unless_called(self, watching: Awaitable[Out]) -> Out | None:
+        """What was waited for; None where the pool is gone meanwhile, or the keeper is to continue as new."""
         task = asyncio.ensure_future(watching)
-        retired = asyncio.ensure_future(workflow.wait_condition(lambda: self._retired))
-        await workflow.wait([task, retired], return_when=asyncio.FIRST_COMPLETED)
+        called = asyncio.ensure_future(workflow.wait_condition(lambda: self._called))
+        await workflow.wait([task, called], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             task.cancel()
             return None
-        retired.cancel()
+        called.cancel()
         return await task
 
     def _must_continue(self) -> bool:
         info = workflow.info()
-        return info.is_continue_as_new_suggested() or info.get_current_history_length() > CONTINUE_AFTER_EVENTS
+        return (
+            self._renew
+            or info.is_continue_as_new_suggested()
+            or info.get_current_history_length() > CONTINUE_AFTER_EVENTS
+        )
 
     def _show(self, state: KeeperState, detail: str) -> None:
         shown = self._shown.model_copy(update={"state": state, "detail": detail})
@@ -222,5 +254,9 @@ class ModelPoolKeeper:
             self._publish()
 
     def _publish(self) -> None:
-        workflow.upsert_memo({MEMO_KEEPER: self._shown.model_dump(mode="json", exclude_none=True)})
+        workflow.upsert_memo(self._memo())
         workflow.set_current_details(f"**{self._shown.state.value}** {self._shown.detail or ''}")
+
+    def _memo(self) -> dict[str, Any]:
+        """What readers see without a worker; a new run begins with it."""
+        return {MEMO_KEEPER: self._shown.model_dump(mode="json", exclude_none=True)}

@@ -7,6 +7,25 @@ from workflows.cluster import ClusterEntity
 from workflows.create_cluster import CreateCluster
 from workflows.credentials import DeleteCredentialOperation, StoreCredentialOperation
 from workflows.deployments import CreateDeployment, DeleteDeployment, ScaleDeployment, UpdateDeployment
+from workflows.diagnostics import DiagnoseWorkflow
+from workflows.drift import AdoptDrift, CheckDriftWorkflow, RestoreDrift
+from workflows.experiment_lookups import (
+    CompareRunsWorkflow,
+    ListExperimentsWorkflow,
+    ListTrackingServersWorkflow,
+    OpenTrackingServerWorkflow,
+    ReadRunWorkflow,
+    ReadTrackingServerWorkflow,
+    SearchRunsWorkflow,
+    TryConnectionWorkflow,
+)
+from workflows.experiments import (
+    ConnectExperimentsOperation,
+    CreateTrackingServer,
+    DeleteTrackingServerOperation,
+    DisconnectExperimentsOperation,
+    SyncExperimentsOperation,
+)
 from workflows.features import UpdateFeatures
 from workflows.fsx_storage import CreateFsxStorage
 from workflows.imports import ImportCluster, RedetectCluster
@@ -17,6 +36,7 @@ from workflows.instance_groups import (
     ScaleInstanceGroup,
     UpdateInstanceGroup,
 )
+from workflows.logs import FollowLogsWorkflow, ReadLogsWorkflow
 from workflows.lookups import (
     ListAutoscalersWorkflow,
     ListCredentialsWorkflow,
@@ -27,10 +47,12 @@ from workflows.lookups import (
     ListModelsWorkflow,
     ListNodeGroupsWorkflow,
     ListNodePoolsWorkflow,
+    ListRayClustersWorkflow,
     ListRoutersWorkflow,
     ListServicesWorkflow,
     ListStorageContentsWorkflow,
     ListStorageWorkflow,
+    ListTrainingWorkflow,
     LookUpOptionsWorkflow,
     MakePlanWorkflow,
     ReadAutoscalerWorkflow,
@@ -41,9 +63,11 @@ from workflows.lookups import (
     ReadJobWorkflow,
     ReadModelPoolWorkflow,
     ReadNodesWorkflow,
+    ReadRayClusterWorkflow,
     ReadRouterWorkflow,
     ReadSoftwareWorkflow,
     ReadStorageDefaultsWorkflow,
+    ReadTrainingWorkflow,
 )
 from workflows.managed_endpoints import CreateEndpoint, DeleteEndpoint, UpdateEndpoint
 from workflows.model_pools import AssignModelPool, CreateModelPool, DeleteModelPool, ScaleModelPool
@@ -56,6 +80,8 @@ from workflows.node_groups import (
 from workflows.node_pools import CreateNodePool, DeleteNodePool
 from workflows.nodes import DeleteNodes, RebootNodes, ReplaceNodes
 from workflows.pool_keeper import ModelPoolKeeper
+from workflows.presets import Preset
+from workflows.ray_clusters import CreateRayCluster, DeleteRayCluster
 from workflows.routers import CreateRouter, DeleteRouter
 from workflows.software import UpdateSoftwareOfGroups
 from workflows.stages import (
@@ -67,6 +93,8 @@ from workflows.stages import (
 )
 from workflows.storage import CreateStorage, DeleteStorage
 from workflows.teardown import DeleteCluster
+from workflows.training import RunTraining
+from workflows.training_control import ResumeTraining, StopTrainingOperation, SuspendTraining
 
 OPERATIONS: tuple[type, ...] = (
     AddInstanceGroup,
@@ -85,6 +113,8 @@ OPERATIONS: tuple[type, ...] = (
     DeleteCluster,
     ImportCluster,
     RedetectCluster,
+    AdoptDrift,
+    RestoreDrift,
     CreateNodeGroup,
     ScaleNodeGroupOperation,
     DeleteNodeGroup,
@@ -113,8 +143,19 @@ OPERATIONS: tuple[type, ...] = (
     DeleteModelPool,
     CreateRouter,
     DeleteRouter,
+    CreateTrackingServer,
+    DeleteTrackingServerOperation,
+    ConnectExperimentsOperation,
+    DisconnectExperimentsOperation,
+    SyncExperimentsOperation,
+    RunTraining,
+    StopTrainingOperation,
+    SuspendTraining,
+    ResumeTraining,
+    CreateRayCluster,
+    DeleteRayCluster,
 )
-ENTITIES: tuple[type, ...] = (ClusterEntity, ModelPoolKeeper)
+ENTITIES: tuple[type, ...] = (ClusterEntity, ModelPoolKeeper, Preset)
 LOOKUPS: tuple[type, ...] = (
     ReadInstanceGroupsWorkflow,
     LookUpOptionsWorkflow,
@@ -134,14 +175,30 @@ LOOKUPS: tuple[type, ...] = (
     ListStorageContentsWorkflow,
     ListJobsWorkflow,
     ReadJobWorkflow,
+    ListTrainingWorkflow,
+    ReadTrainingWorkflow,
+    DiagnoseWorkflow,
     ListCredentialsWorkflow,
     ListModelsWorkflow,
     CallModelWorkflow,
+    ListTrackingServersWorkflow,
+    ReadTrackingServerWorkflow,
+    OpenTrackingServerWorkflow,
+    ListExperimentsWorkflow,
+    SearchRunsWorkflow,
+    ReadRunWorkflow,
+    CompareRunsWorkflow,
+    TryConnectionWorkflow,
+    ReadLogsWorkflow,
+    FollowLogsWorkflow,
     ListDeploymentsWorkflow,
     ReadDeploymentWorkflow,
     ListModelPoolsWorkflow,
     ReadModelPoolWorkflow,
+    ListRayClustersWorkflow,
     ListRoutersWorkflow,
+    ReadRayClusterWorkflow,
     ReadRouterWorkflow,
+    CheckDriftWorkflow,
 )
 WORKFLOWS: tuple[type, ...] = (*OPERATIONS, *ENTITIES, *LOOKUPS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_ROUTER, DELETE_ROUTER
+from contracts.catalogue import CREATE_ROUTER, DELETE_ROUTER
 from contracts.deployment_parts import Verification
 from contracts.deployments import (
     WAIT_FOR_ADDRESS,
@@ -36,8 +36,8 @@ from contracts.routers import (
     WorkersListed,
 )
 from workflows.engine import Operation, StagePlan, StageRun
+from workflows.parts import control_plane_of
 from workflows.plans import check, checks, checks_stage
-from workflows.stages import present
 
 MEMBERS = tuple(name for name in RouterSpec.model_fields if name not in ("name", "namespace"))
 START_MINUTES = 15
@@ -67,7 +67,7 @@ class CreateRouter(Operation[RouterSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         findings = await checks_stage(self)
 
         def asked(port: int) -> ApplyRouter:
@@ -161,7 +161,7 @@ class DeleteRouter(Operation[DeleteRouterSpec]):
         return (self.spec.lease,)
 
     async def runbook(self) -> dict[str, Any]:
-        cluster = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
+        cluster = control_plane_of(self).name
         spec = self.spec
         reference = RouterRef(scope=self.scope, eks_cluster=cluster, name=spec.name, namespace=spec.namespace)
         await checks_stage(self)

@@ -7,7 +7,6 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_HYPERPOD
 from contracts.catalogue import UPDATE_SOFTWARE as UPDATE
 from contracts.operation import Outcome, Start
 from contracts.problem import ProblemCode
@@ -24,8 +23,8 @@ from contracts.software import (
 )
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import problem_of
+from workflows.parts import control_plane_of, hyperpod_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 INPUTS = ("groups", "image_id", "release_version", "rolling")
 SOFTWARE = StagePlan("software", "Software update", inputs=INPUTS)
@@ -50,8 +49,8 @@ class UpdateSoftwareOfGroups(Operation[UpdateSoftwareSpec]):
         return ("hyperpod",)
 
     async def runbook(self) -> dict[str, Any]:
-        self._eks = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name).name
-        self._hyperpod = present(self, self.record.hyperpod, "HyperPod cluster", CREATE_HYPERPOD.name).name
+        self._eks = control_plane_of(self).name
+        self._hyperpod = hyperpod_of(self).name
         await checks_stage(self)
         updated, unchanged = await self.stage(SOFTWARE.name, self._update)
         groups = updated.groups if updated is not None else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from temporalio import workflow
 
@@ -21,37 +21,22 @@ from contracts.catalogue import (
 )
 from contracts.network import NetworkSpec
 from contracts.operation import Outcome, Start
-from contracts.problem import ProblemCode, problem
 from workflows.capacity import CAPACITY, capacity_stage
 from workflows.dependencies import DEPENDENCIES, dependencies_stage
+from workflows.drift_checks import DRIFT_CHECKS, drift_stage
 from workflows.eks import CONTROL_PLANE, control_plane_stage
 from workflows.engine import Operation, together
-from workflows.engine.failures import Aborted
 from workflows.hyperpod import HYPERPOD, hyperpod_stage
 from workflows.identity import ACCESS, IDENTITY, access_stage, execution_stage, identity_stage
 from workflows.network import EGRESS, NETWORK, egress_stage, network_stage
+from workflows.parts import control_plane_of, identity_of, network_of
 from workflows.verification import VERIFICATION, summary, verification_stage
-
-T = TypeVar("T")
-
-
-def present(operation: Operation[Any], value: T | None, what: str, made_by: str) -> T:
-    """A part of the cluster that must exist already. Raises Aborted where it does not: nothing was begun."""
-    if value is None:
-        tag = operation.start.cluster
-        found = problem(
-            ProblemCode.NOT_FOUND,
-            f"cluster {tag} has no {what} yet",
-            remedy=f"Start {made_by} for {tag} first.",
-        )
-        raise Aborted(found.detail + ". " + (found.remedy or ""))
-    return value
 
 
 @workflow.defn(name=CREATE_CONTROL_PLANE.name)
 class CreateControlPlane(Operation[ControlPlaneSpec]):
     kind = CREATE_CONTROL_PLANE
-    stages = (NETWORK, IDENTITY, EGRESS, CONTROL_PLANE, ACCESS)
+    stages = (NETWORK, IDENTITY, EGRESS, CONTROL_PLANE, ACCESS, DRIFT_CHECKS)
 
     @workflow.init
     def __init__(self, start: Start[ControlPlaneSpec]) -> None:
@@ -74,6 +59,7 @@ class CreateControlPlane(Operation[ControlPlaneSpec]):
             control_plane_stage(self, lambda: self.spec.kubernetes_version, network, identity),
         )
         await access_stage(self, control_plane, identity)
+        await drift_stage(self)
         return summary(self)
 
 
@@ -94,8 +80,8 @@ class VerifyAccess(Operation[AccessSpec]):
         return ("eks/access",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        identity = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
+        identity = identity_of(self)
         verified = await access_stage(self, control_plane, identity)
         return verified.model_dump(mode="json")
 
@@ -117,8 +103,8 @@ class InstallDependencies(Operation[DependenciesSpec]):
         return ("eks",)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        identity = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
+        identity = identity_of(self)
         statuses = await dependencies_stage(self, control_plane, identity, lambda: self.spec.components)
         return {"components": [status.model_dump(mode="json") for status in statuses]}
 
@@ -140,9 +126,9 @@ class CreateHyperPod(Operation[HyperPodClusterSpec]):
         return ("hyperpod", "network/compute")
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        network = present(self, self.record.network, "network", CREATE_CONTROL_PLANE.name)
-        known = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
+        network = network_of(self)
+        known = identity_of(self)
         identity = await execution_stage(self, known)
         prefix = NetworkSpec().compute_subnet_prefix
         await capacity_stage(self, lambda: self.spec.instance_groups, prefix, self._choose)
@@ -175,5 +161,5 @@ class VerifyCluster(Operation[VerificationSpec]):
         return await self.carry_out()
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         return await verification_stage(self, control_plane)

@@ -11,7 +11,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
-from contracts.catalogue import CREATE_CONTROL_PLANE, CREATE_STORAGE, DELETE_STORAGE
+from contracts.catalogue import CREATE_STORAGE, DELETE_STORAGE
 from contracts.eks import ControlPlane
 from contracts.fsx_storage import DELETE_FILE_SYSTEM, WAIT_FOR_FILE_SYSTEM_GONE, FileSystemRef
 from contracts.identity import Identity
@@ -42,8 +42,8 @@ from contracts.storage import (
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import problem_of
 from workflows.identity import own_bucket
+from workflows.parts import control_plane_of, identity_of
 from workflows.plans import checks, checks_stage
-from workflows.stages import present
 
 STORAGE = StagePlan("storage", "S3 storage", inputs=("storage",), skippable=True)
 INPUTS = ("bucket", "prefix", "read_only", "allow_foreign_bucket")
@@ -143,8 +143,8 @@ class CreateStorage(Operation[StorageSpec]):
         return (lease(self.spec.namespace, self.spec.claim),)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
-        identity = present(self, self.record.identity, "roles", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
+        identity = identity_of(self)
         await checks_stage(self)
         return await storage_stage(self, lambda: self.spec, control_plane, identity, pointer="")
 
@@ -171,7 +171,7 @@ class DeleteStorage(Operation[DeleteStorageSpec]):
         return (lease(self.spec.namespace, self.spec.claim),)
 
     async def runbook(self) -> dict[str, Any]:
-        control_plane = present(self, self.record.control_plane, "control plane", CREATE_CONTROL_PLANE.name)
+        control_plane = control_plane_of(self)
         scope, name, namespace = self.scope, self.spec.claim, self.spec.namespace
         claim = ClaimRef(scope=scope, eks_cluster=control_plane.name, claim=name, namespace=namespace)
         await checks_stage(self)

@@ -28,12 +28,15 @@ from contracts.queues import task_queue
 from contracts.teardown import (
     DELETE_OBJECTS,
     DELETE_PART,
+    END_WAITING,
     KUBERNETES_PARTS,
     SURVEY,
     SWEEP,
     WAIT_UNTIL_GONE,
     WAIT_UNTIL_SETTLED,
     DeleteClusterSpec,
+    EndedWaiting,
+    EndWaiting,
     Inventory,
     Kept,
     Known,
@@ -44,6 +47,8 @@ from contracts.teardown import (
     Teardown,
     TeardownPart,
 )
+from contracts.words import some
+from workflows.drift_checks import end_drift_checks
 from workflows.engine import Operation, Skipped, StagePlan, StageRun
 from workflows.engine.failures import refusal
 from workflows.plans import check, checks
@@ -93,6 +98,7 @@ GONE: dict[str, dict[str, Any]] = {
         "storage": [],
         "node_groups": [],
         "features": [],
+        "drift": None,
     },
     IDENTITY.name: {"identity": None},
     NETWORK.name: {"network": None},
@@ -160,6 +166,8 @@ class DeleteCluster(Operation[DeleteClusterSpec]):
         for plan in (HYPERPOD, NODE_GROUPS, CONTROL_PLANE, FILE_SYSTEMS, IDENTITY, NETWORK, BUCKET):
             await self._part_stage(plan)
         report = await self._sweep_stage()
+        if self.spec.level.includes(Level.EKS):
+            await self._end_waiting()
         if self.spec.level is Level.NETWORK:
             await self._retire()
         return report.model_dump(mode="json", exclude_none=True)
@@ -196,7 +204,7 @@ class DeleteCluster(Operation[DeleteClusterSpec]):
                 await run.record(**GONE[plan.name])
             elif plan is NETWORK:
                 await self._forget_subnets(run)
-            run.detail(", ".join(gone[:6]) + (f" and {len(gone) - 6} more" if len(gone) > 6 else "") or "nothing there")
+            run.detail(some(gone, 6) or "nothing there")
 
         await self.stage(plan.name, steps)
 
@@ -242,6 +250,8 @@ class DeleteCluster(Operation[DeleteClusterSpec]):
         """Look for everything once more; what is left blocks."""
 
         async def steps(run: StageRun) -> Report:
+            if self.spec.level is Level.NETWORK:
+                await end_drift_checks(run, self)
             found = await run.act(SWEEP, self._asked())
             self._note(found)
             left = {(each.kind, each.id) for each in found.resources}
@@ -266,6 +276,21 @@ class DeleteCluster(Operation[DeleteClusterSpec]):
             return report
 
         return await self.stage(SWEEPING.name, steps)
+
+    async def _end_waiting(self) -> None:
+        """End what waits for an approval: nothing is there any more that it could be done to."""
+        gone = f"cluster {self.start.cluster}" if self.spec.level is Level.NETWORK else "its EKS cluster"
+        reason = f"{gone} is gone ({workflow.info().workflow_id})"
+        ended: EndedWaiting = await workflow.execute_activity(
+            END_WAITING.name,
+            EndWaiting(cluster=self.start.cluster, by=self.start.origin.by, reason=reason),
+            activity_id="end-waiting",
+            task_queue=task_queue(END_WAITING.queue, self.start.region),
+            result_type=EndedWaiting,
+            start_to_close_timeout=timedelta(seconds=60),
+            retry_policy=RetryPolicy(maximum_interval=timedelta(seconds=20)),
+        )
+        workflow.logger.info("ended: %s", ", ".join(ended.operations) or "nothing")
 
     async def _retire(self) -> None:
         """The cluster is not there any more: its entity ends as soon as nobody needs it."""

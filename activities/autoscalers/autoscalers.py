@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
@@ -25,7 +24,7 @@ from activities.aws import AwsClients
 from activities.custom import Object
 from activities.deployments.objects import SCALED_OBJECT
 from activities.errors import clean, fail
-from activities.kubernetes import KubernetesClients
+from activities.kubernetes import KubernetesClients, time_of
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
 from contracts.autoscalers import (
@@ -160,7 +159,7 @@ class AutoscalerActivities:
                 for each in custom.list_all(api, SCALED_OBJECT, request.namespace)
                 if each.get("spec", {}).get("scaleTargetRef", {}).get("kind", "Deployment") == "Deployment"
             ]
-        return AutoscalerList(autoscalers=found, read_at=datetime.now(UTC))
+        return AutoscalerList(autoscalers=found, read_at=time_of(api))
 
     @activity.defn(name=READ_AUTOSCALER.name)
     def read_autoscaler(self, request: ReadAutoscaler) -> AutoscalerDetail:
@@ -177,7 +176,7 @@ class AutoscalerActivities:
             reader = Reader(api, self._aws, request.region)
             triggers = [_as_trigger(reader, each, seen) for each in found.get("spec", {}).get("triggers", [])]
         lines = lines_of(found, hpa)
-        return AutoscalerDetail(autoscaler=seen, triggers=triggers, conditions=lines, read_at=datetime.now(UTC))
+        return AutoscalerDetail(autoscaler=seen, triggers=triggers, conditions=lines, read_at=time_of(api))
 
     def _seen(self, api: client.ApiClient, found: Object, hpa: Object | None, cluster: str) -> Autoscaler:
         replicas = replicas_of(api, found["metadata"]["namespace"], target_of(found))

@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.httpsession import URLLib3Session
 from kubernetes import client
 
-from activities.aws import AwsClients
+from activities.aws import AwsClients, user_agent
 from activities.errors import clean
 from activities.inference import proxy
 from activities.inference.proxy import Upstream
@@ -91,6 +91,7 @@ def _signed(aws: AwsClients, region: str, url: str) -> tuple[int, bytes]:
         if credentials is None:
             return 401, b'{"error": "the platform has no AWS credentials"}'
         SigV4Auth(credentials, "aps", region).add_auth(request)
+        request.headers["User-Agent"] = user_agent()
         answer = URLLib3Session(timeout=SECONDS).send(request.prepare())
     except Exception as error:  # botocore has no common class for what a transport does
         return 503, json.dumps({"error": clean(str(error), 200)}).encode()

@@ -72,12 +72,14 @@ def condition(found: Object | None, kind: str) -> Object:
 def lines_of(found: Object, hpa: Object | None) -> list[str]:
     """All conditions, each in a line."""
     return [
-        clean(
-            f"{whose} {each['type']} {each['status']}: {each.get('reason') or ''} {each.get('message') or ''}".strip()
-        )
+        clean(f"{whose} {each['type']} {each['status']}" + (f": {said}" if (said := _said(each)) else ""))
         for whose, each_of in (("ScaledObject", found), ("HorizontalPodAutoscaler", hpa))
         for each in ((each_of or {}).get("status") or {}).get("conditions") or ()
     ]
+
+
+def _said(condition: Object) -> str:
+    return " ".join(str(condition[key]) for key in ("reason", "message") if condition.get(key))
 
 
 def reads_metrics(hpa: Object | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from activities.context import operation_id
 from activities.credentials.opening import opened
 from activities.credentials.uses import users_of
 from activities.errors import fail
-from activities.kubernetes import APPLY, REQUEST_TIMEOUT, KubernetesClients, read_or_none
+from activities.kubernetes import APPLY, REQUEST_TIMEOUT, KubernetesClients, read_or_none, time_of
 from activities.nodes.sight import Raw, items
 from activities.settings import Settings
 from contracts.credentials import (
@@ -103,7 +102,7 @@ class CredentialActivities:
                 each.model_copy(update={"used_by": users[each.namespace, each.secret]})
                 for each in sorted(found, key=lambda each: (each.namespace, each.name))
             ],
-            read_at=datetime.now(UTC),
+            read_at=time_of(api),
         )
 
 

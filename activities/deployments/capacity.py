@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from kubernetes import client
 from kubernetes.utils.quantity import parse_quantity
@@ -16,10 +16,22 @@ from activities.node_pools.objects import NODE_POOL, Object, list_all
 from activities.nodes.pods import live_pods
 from activities.nodes.sight import Raw, count, is_ready, labels_of, nodes_of
 from activities.nodes.view import use_of
-from contracts.deployments import DeploymentSpec
 
 WORDS = {NVIDIA: "GPUs", EFA: "EFA interfaces", "cpu": "CPUs"}
 REPELS = frozenset({"NoSchedule", "NoExecute"})
+
+
+class Asked(Protocol):
+    """What of a specification says where its replicas may run. (``contracts.deployments.DeploymentSpec``)"""
+
+    @property
+    def instance_types(self) -> list[str]: ...
+
+    @property
+    def gpu_count(self) -> int: ...
+
+    @property
+    def efa(self) -> int: ...
 
 
 @dataclass
@@ -74,7 +86,7 @@ def in_words(name: str, quantity: str) -> str:
     return f"{amount.normalize():f} {WORDS.get(name, name)}"
 
 
-def room_for(api: client.ApiClient, spec: DeploymentSpec, requests: dict[str, str], freed: list[Raw]) -> Room:
+def room_for(api: client.ApiClient, spec: Asked, requests: dict[str, str], freed: list[Raw]) -> Room:
     """What there is for replicas of ``spec`` that request ``requests``. ``freed`` are pods that make room for them."""
     going = {pod["metadata"]["uid"] for pod in freed}
     use = use_of(pod for pod in live_pods(api) if pod["metadata"]["uid"] not in going)
@@ -104,7 +116,7 @@ def room_for(api: client.ApiClient, spec: DeploymentSpec, requests: dict[str, st
     return room
 
 
-def _repels(node: Raw, spec: DeploymentSpec) -> bool:
+def _repels(node: Raw, spec: Asked) -> bool:
     body: Any = node.get("spec") or {}
     taints = [each for each in body.get("taints") or () if each.get("effect") in REPELS]
     tolerated = {NVIDIA} if spec.gpu_count else set()
@@ -115,7 +127,7 @@ def _repels(node: Raw, spec: DeploymentSpec) -> bool:
     )
 
 
-def _may_scale(pool: Object, spec: DeploymentSpec) -> bool:
+def _may_scale(pool: Object, spec: Asked) -> bool:
     if not spec.instance_types:
         return True
     requirements = pool.get("spec", {}).get("template", {}).get("spec", {}).get("requirements", [])

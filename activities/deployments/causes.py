@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 from activities.errors import clean
 from contracts.problem import ProblemCode
+from contracts.secret_values import HUGGING_FACE_TOKEN
 
 TAIL_LINES = 120
 LONGEST_LINE = 240
-_SECRET = re.compile(r"\bhf_[A-Za-z0-9]{6,}|\bsk-[\w-]{12,}|(?i:(?<=api[-_]key)['\"]?\s*[=:]\s*)\S+")
+_SECRET = re.compile(
+    HUGGING_FACE_TOKEN.pattern + r"|\bsk-[\w-]{12,}|(?i:(?<=api[-_]key)['\"]?\s*[=:]\s*)\S+",
+)
 _NOISE = re.compile(r"^\s*(File \"|\^+|~+|\[rank\d+\]:\[W)|frame #\d+")
 _TOLD = re.compile(r"\b\w*(?:Error|Exception)\b|\berror:|\bFATAL\b|\bcritical\b", re.IGNORECASE)
 

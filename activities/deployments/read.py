@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, datetime
 
 from kubernetes import client
 from temporalio import activity
@@ -13,7 +12,7 @@ from activities.deployments.view import as_view, conditions_of
 from activities.errors import fail
 from activities.inference.services import list_services
 from activities.jobs.view import as_pod, by_need
-from activities.kubernetes import KubernetesClients
+from activities.kubernetes import KubernetesClients, time_of
 from activities.node_pools.objects import is_ours
 from activities.nodes.sight import Raw, items, labels_of
 from contracts.deployments import (
@@ -50,7 +49,7 @@ class DeploymentReads:
                 for each in found
             ]
         ordered = sorted(views, key=lambda view: (view.namespace, view.name))
-        return DeploymentList(deployments=ordered, read_at=datetime.now(UTC))
+        return DeploymentList(deployments=ordered, read_at=time_of(api))
 
     @activity.defn(name=READ_DEPLOYMENT.name)
     def read_deployment(self, request: ReadDeployment) -> DeploymentDetail:
@@ -76,7 +75,7 @@ class DeploymentReads:
             spec=objects.spec_of(found),
             conditions=conditions_of(found),
             pods=shown,
-            read_at=datetime.now(UTC),
+            read_at=time_of(api),
         )
 
 

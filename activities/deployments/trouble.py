@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from activities.deployments.causes import TAIL_LINES, cause_of
 from activities.deployments.manifests import PROBE_SECONDS
 from activities.errors import clean
-from activities.kubernetes import REQUEST_TIMEOUT
+from activities.kubernetes import REQUEST_TIMEOUT, time_of
 from activities.nodes.sight import Raw, items
 from contracts.problem import ProblemCode
 
@@ -86,7 +86,7 @@ def progress(api: client.ApiClient, pods: Iterable[Raw]) -> str:
             if waiting.get("reason") in STARTING:
                 return "pulling the image" if "Pulling" in _reasons(api, pod) else "mounting storage"
             if started := ((container.get("state") or {}).get("running") or {}).get("startedAt"):
-                seconds = (datetime.now().astimezone() - datetime.fromisoformat(str(started))).total_seconds()
+                seconds = (time_of(api) - datetime.fromisoformat(str(started))).total_seconds()
                 return f"loading the model for {max(int(seconds // 60), 0)} min"
     return "its pods are not made yet"
 
@@ -119,8 +119,7 @@ def _unplaced(status: Raw) -> Trouble | None:
             return Trouble(
                 reason=condition.get("reason") or "Unschedulable",
                 detail=f"no node takes a replica: {message}",
-                remedy="Add nodes that have what it takes, give back GPUs elsewhere, or ask for less; it is placed as "
-                "soon as there is room.",
+                remedy="Add nodes that have what it takes, give back GPUs elsewhere, or ask for less; then retry.",
                 code=ProblemCode.CAPACITY,
                 passes=True,
                 scheduling=True,

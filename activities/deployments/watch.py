@@ -32,6 +32,7 @@ from contracts.deployments import (
 )
 from contracts.names import public_service
 from contracts.problem import ProblemCode
+from contracts.words import some
 
 PASSING_SECONDS = 120.0
 """How long trouble that may pass by itself must last before it counts: three pulls of an image, say."""
@@ -188,8 +189,7 @@ class DeploymentWaits:
                 result = DeploymentGone(name=request.name, namespace=request.namespace)
                 return Seen(f"{request.name} is gone", result)
             left = [each["metadata"]["name"] for each in (*pods, *services)]
-            more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-            return Seen(f"still there: {', '.join(left[:SHOWN])}{more}" if left else f"{request.name} is going")
+            return Seen(f"still there: {some(left, SHOWN)}" if left else f"{request.name} is going")
 
         limit, pace = WAIT_FOR_DEPLOYMENT_GONE.limit, self._settings.poll_seconds
         return await wait_until(look, what="the end of the deployment", limit=limit, poll_seconds=pace)

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from temporalio import activity
 
 from activities.aws import AwsClients
 from activities.errors import fail
 from activities.hyperpod.cluster import as_cluster, describe
-from activities.hyperpod.groups import Specification
+from activities.hyperpod.groups import Specification, groups_of
 from activities.hyperpod.observe import (
     GroupSight,
     facts_for,
     join,
     list_instances,
-    list_kubernetes_nodes,
     sight,
 )
 from activities.hyperpod.shortfall import reason_of, watch
 from activities.instance_types import InstanceFacts
 from activities.kubernetes import Connection, KubernetesClients, api_client
+from activities.nodes.sight import nodes_of
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
-from contracts.hyperpod import LIST_NODES, WAIT_FOR_HYPERPOD, ListNodes, Nodes, NodesReady, WaitForHyperPod, counted
+from contracts.hyperpod import (
+    LIST_NODES,
+    WAIT_FOR_HYPERPOD,
+    ListNodes,
+    Node,
+    Nodes,
+    NodesReady,
+    WaitForHyperPod,
+    counted,
+)
 from contracts.problem import ProblemCode
 
 VISIBLE_LOOKS = 3
 """So often may what was just made be missing from what is described."""
 EVENT_MARGIN = timedelta(minutes=2)
+LISTING_REST = 8
+"""Times its own length that a listing serves the looks after it."""
 TARGET_LOOKS = 20
 """So often may a group's target be another than what was asked for: then somebody else has set it."""
 
@@ -48,7 +61,7 @@ class NodeActivities:
             _absent(request.name)
         instances = list_instances(self._aws, region, request.name)
         with self._kubernetes.connect(region, request.eks_cluster) as api:
-            nodes = join(found, instances, list_kubernetes_nodes(api))
+            nodes = join(found, instances, nodes_of(api))
         names = [node.name for node in nodes if node.instance_group == request.names_of]
         return Nodes(cluster=as_cluster(found, changed=False), **counted(nodes), names=names)
 
@@ -67,6 +80,16 @@ class NodeActivities:
         )
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """SageMaker's instances, and Kubernetes' nodes with them."""
+
+    instances: list[Any]
+    nodes: list[Node]
+    rest_until: float
+    """Until then (monotonic seconds) they are good enough where nothing can be complete yet."""
+
+
 class _Watcher:
     """Looks at one cluster, with what does not change between looks kept."""
 
@@ -77,6 +100,7 @@ class _Watcher:
         self._since = activity.info().scheduled_time - EVENT_MARGIN
         self._facts: dict[str, InstanceFacts] | None = None
         self._connection: Connection | None = None
+        self._listed: _Listed | None = None
 
     def look(self, memory: Memory) -> Seen[NodesReady]:
         request, region = self._request, self._request.scope.region
@@ -89,14 +113,11 @@ class _Watcher:
         status = found["ClusterStatus"]
         if status in ("Failed", "Deleting"):
             _failed(found)
-        instances = list_instances(self._aws, region, request.name)
-        if self._connection is None:
-            self._connection = self._kubernetes.connection(region, request.eks_cluster)
-        with api_client(self._connection) as api:
-            nodes = join(found, instances, list_kubernetes_nodes(api))
+        listed = self._list(found)
+        nodes = listed.nodes
         if self._facts is None:
             self._facts = facts_for(self._aws, region, found)
-        groups = sight(found, request.groups, instances, nodes, self._facts, request.targets)
+        groups = sight(found, request.groups, listed.instances, nodes, self._facts, request.targets)
         if missing := set(request.groups) - {group.name for group in groups}:
             memory.notes["missing"] = memory.notes.get("missing", 0) + 1
             if memory.notes["missing"] > VISIBLE_LOOKS:
@@ -118,6 +139,27 @@ class _Watcher:
             # Classic provisioning takes an update back as a whole when a part of it fails.
             _failed(found)
         return Seen(detail if status == "InService" else f"{detail}; cluster {status}")
+
+    def _list(self, found: Specification) -> _Listed:
+        """Both lists, or those of an earlier look while SageMaker itself counts too few: a thousand nodes are many
+        pages, and need not be read again and again to know that it is not over."""
+        if self._listed is not None and time.monotonic() < self._listed.rest_until and not self._counted(found):
+            return self._listed
+        request, began = self._request, time.monotonic()
+        instances = list_instances(self._aws, request.scope.region, request.name)
+        if self._connection is None:
+            self._connection = self._kubernetes.connection(request.scope.region, request.eks_cluster)
+        with api_client(self._connection) as api:
+            nodes = join(found, instances, nodes_of(api))
+        ended = time.monotonic()
+        self._listed = _Listed(instances, nodes, ended + LISTING_REST * (ended - began))
+        return self._listed
+
+    def _counted(self, found: Specification) -> bool:
+        """Whether SageMaker shows as many instances as the groups shall have."""
+        asked = self._request.groups
+        groups = [each for each in groups_of(found) if not asked or each["InstanceGroupName"] in asked]
+        return all(each.get("CurrentCount", 0) == each.get("TargetCount", 0) for each in groups)
 
 
 def summary(groups: list[GroupSight]) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-
-from kubernetes import client
 
 from activities.aws import AwsClients, pages
 from activities.hyperpod.groups import Specification, capacity_of, groups_of
 from activities.hyperpod.translator import types_of
 from activities.instance_types import EFA, NEURON, NVIDIA, InstanceFacts, describe_types
-from activities.nodes.sight import MEMBERS_PAGE, items
+from activities.nodes.sight import MEMBERS_PAGE, Raw, count, instance_of, is_ready, labels_of, status_of
 from contracts.hyperpod import Node
 
 LABEL_GROUP = "sagemaker.amazonaws.com/instance-group-name"
@@ -22,8 +20,6 @@ LABEL_TYPE = "node.kubernetes.io/instance-type"
 LABEL_ZONE = "topology.kubernetes.io/zone"
 RUNNING = "Running"
 """The status of an instance that works, in SageMaker's words."""
-
-_INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 
 
 @dataclass
@@ -72,44 +68,32 @@ def list_instances(aws: AwsClients, region: str, cluster: str) -> list[Any]:
     )
 
 
-def list_kubernetes_nodes(api: client.ApiClient) -> list[Any]:
-    """Every node, paged; HyperPod's carry a label of their instance group. Their images are left out."""
-    found = []
-    for node in items(client.CoreV1Api(api).list_node):
-        # By far the largest part of a node, read every few seconds and used by nobody here.
-        (node.get("status") or {}).pop("images", None)
-        node["metadata"].pop("managedFields", None)
-        found.append(client.V1Node.from_dict(node))
-    return found
-
-
-def join(described: Specification, instances: list[Any], kubernetes_nodes: list[Any]) -> list[Node]:
+def join(described: Specification, instances: list[Any], kubernetes_nodes: Iterable[Raw]) -> list[Node]:
     """The HyperPod nodes that have joined Kubernetes, each with its instance."""
     by_instance = {each["InstanceId"]: each for each in instances if each.get("InstanceId")}
     paid = {group["InstanceGroupName"]: capacity_of(group) for group in groups_of(described)}
     nodes: list[Node] = []
     for node in kubernetes_nodes:
-        labels = node.metadata.labels or {}
-        text = f"{node.metadata.name} {getattr(node.spec, 'provider_id', '') or ''}"
-        instance_id = next((name for name in _INSTANCE.findall(text) if name in by_instance), None)
-        if instance_id is None and LABEL_GROUP not in labels:
+        labels = labels_of(node)
+        instance_id = instance_of(node)
+        if instance_id not in by_instance and LABEL_GROUP not in labels:
             continue
         instance = by_instance.get(instance_id or "", {})
         group = instance.get("InstanceGroupName") or labels.get(LABEL_GROUP, "")
-        allocatable = (node.status.allocatable if node.status else None) or {}
-        resource = next((name for name in (NVIDIA, NEURON) if _count(allocatable, name)), None)
+        allocatable = (node.get("status") or {}).get("allocatable")
+        resource = next((name for name in (NVIDIA, NEURON) if count(allocatable, name)), None)
         nodes.append(
             Node(
-                name=node.metadata.name,
-                instance_id=instance_id or next(iter(_INSTANCE.findall(text)), ""),
+                name=node["metadata"]["name"],
+                instance_id=instance_id or "",
                 instance_group=group,
                 instance_type=instance.get("InstanceType") or labels.get(LABEL_TYPE, ""),
                 zone=labels.get(LABEL_ZONE, ""),
                 capacity_type=paid.get(group, "on-demand"),
-                ready=_is_ready(node),
-                accelerators=_count(allocatable, resource) if resource else 0,
+                ready=is_ready(node),
+                accelerators=count(allocatable, resource) if resource else 0,
                 accelerator_resource=resource,
-                efa_interfaces=_count(allocatable, EFA),
+                efa_interfaces=count(allocatable, EFA),
                 health=labels.get(LABEL_HEALTH),
             )
         )
@@ -139,8 +123,8 @@ def sight(
             asked=(targets or {}).get(name),
         )
         members = [each for each in instances if each.get("InstanceGroupName") == name]
-        seen.statuses.update(_status(each) for each in members)
-        unfit = {each.get("InstanceId") for each in members if _status(each) != RUNNING}
+        seen.statuses.update(status_of(each) for each in members)
+        unfit = {each.get("InstanceId") for each in members if status_of(each) != RUNNING}
         for node in (each for each in nodes if each.instance_group == name):
             if not node.ready:
                 seen.unready += 1
@@ -173,19 +157,3 @@ def _missing(node: Node, facts: InstanceFacts | None) -> str:
     if facts.efa_interfaces and not node.efa_interfaces:
         return EFA
     return ""
-
-
-def _status(instance: Any) -> str:
-    return str(instance.get("InstanceStatus", {}).get("Status", "Unknown"))
-
-
-def _is_ready(node: Any) -> bool:
-    conditions = (node.status.conditions if node.status else None) or []
-    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
-
-
-def _count(allocatable: dict[str, Any], resource: str) -> int:
-    try:
-        return int(str(allocatable.get(resource, "0")))
-    except ValueError:
-        return 0

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from temporalio import activity
 
 from activities.aws import AwsClients, partition, tag_list, tag_map, tags_of
-from activities.buckets import bucket_exists
-from activities.errors import fail, is_absent
+from activities.buckets import bucket_exists, part_of
+from activities.errors import fail
 from activities.identity.policies import canonical, tls_only
 from contracts.identity import (
     ENSURE_BUCKET,
@@ -64,7 +65,7 @@ class BucketActivities:
                 else {"CreateBucketConfiguration": {"LocationConstraint": scope.region}}
             )
             act.create_bucket(Bucket=name, **placed)
-        tags = self._get(lambda: read.get_bucket_tagging(**ours)["TagSet"], "NoSuchTagSet") or []
+        tags = part_of(lambda: read.get_bucket_tagging(**ours)["TagSet"], "NoSuchTagSet") or []
         owner = tag_map(tags).get(TAG_CLUSTER)
         if owner not in (None, scope.cluster):
             fail(
@@ -76,14 +77,14 @@ class BucketActivities:
             # Its name holds tag, account and region, so an untagged one is ours, left by an attempt that was cut short.
             act.put_bucket_tagging(**ours, Tagging={"TagSet": [*tags, *tag_list(tags_of(scope, resource))]})
             changed = True
-        block = self._get(
+        block = part_of(
             lambda: read.get_public_access_block(**ours)["PublicAccessBlockConfiguration"],
             "NoSuchPublicAccessBlockConfiguration",
         )
         if block != NO_PUBLIC_ACCESS:
             act.put_public_access_block(**ours, PublicAccessBlockConfiguration=NO_PUBLIC_ACCESS)
             changed = True
-        encryption = self._get(
+        encryption = part_of(
             lambda: read.get_bucket_encryption(**ours)["ServerSideEncryptionConfiguration"]["Rules"],
             "ServerSideEncryptionConfigurationNotFoundError",
         )
@@ -99,7 +100,7 @@ class BucketActivities:
     def _only_tls(self, region: str, ours: Any) -> bool:
         """Refuse plain HTTP by the bucket's policy; other statements of it are kept."""
         read, act = self._aws.read.s3(region), self._aws.act.s3(region)
-        policy = self._get(lambda: read.get_bucket_policy(**ours)["Policy"], "NoSuchBucketPolicy")
+        policy = part_of(lambda: read.get_bucket_policy(**ours)["Policy"], "NoSuchBucketPolicy")
         wanted = tls_only(partition(region), ours["Bucket"])
         if policy is not None:
             if canonical(wanted["Statement"][0]) in _statements(policy):
@@ -108,15 +109,6 @@ class BucketActivities:
             wanted = {**existing, "Statement": [*_listed(existing["Statement"]), *wanted["Statement"]]}
         act.put_bucket_policy(**ours, Policy=json.dumps(wanted))
         return True
-
-    def _get(self, get: Any, *absent: str) -> Any | None:
-        """A part of the bucket's configuration; None where S3 says that it has none."""
-        try:
-            return get()
-        except Exception as error:
-            if is_absent(error, *absent):
-                return None
-            raise
 
     @activity.defn(name=ENSURE_LIFECYCLE_SCRIPTS.name)
     def ensure_lifecycle_scripts(self, request: EnsureLifecycleScripts) -> LifecycleScripts:
@@ -128,7 +120,7 @@ class BucketActivities:
             # A carriage return makes Linux refuse the interpreter, and the node never starts.
             content = script.read_bytes().replace(b"\r\n", b"\n")
             digest, key = hashlib.sha256(content).hexdigest(), f"{PREFIX}/{script.name}"
-            found = self._get(lambda key=key: read.head_object(Bucket=request.bucket, Key=key), "404", "NoSuchKey")
+            found = part_of(partial(read.head_object, Bucket=request.bucket, Key=key), "404", "NoSuchKey")
             if found is None or found.get("Metadata", {}).get("sha256") != digest:
                 act.put_object(
                     Bucket=request.bucket,

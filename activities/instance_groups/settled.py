@@ -9,10 +9,11 @@ from temporalio import activity
 from activities.aws import AwsClients
 from activities.hyperpod.cluster import as_cluster
 from activities.hyperpod.groups import as_group, unchanged
-from activities.hyperpod.observe import LABEL_GROUP, list_kubernetes_nodes
+from activities.hyperpod.observe import LABEL_GROUP
 from activities.instance_groups.groups import changed_members
 from activities.instance_groups.look import group_for
 from activities.kubernetes import Connection, KubernetesClients, api_client
+from activities.nodes.sight import Raw, labels_of, nodes_of
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
 from contracts.instance_groups import WAIT_FOR_UPDATE, GroupSettled, UpdateInstanceGroupSpec, WaitForUpdate
@@ -38,7 +39,7 @@ class SettledActivities:
             if missing:
                 return Seen(f"not described yet: {', '.join(sorted(missing))}")
             kubernetes = group.get("KubernetesConfig") or {}
-            nodes: list[Any] = []
+            nodes: list[Raw] = []
             if group.get("CurrentCount") and _is_about_nodes(request.changes):
                 for member in ("Labels", "Taints"):
                     if not _alike(kubernetes.get(f"Current{member}"), kubernetes.get(f"Desired{member}")):
@@ -46,12 +47,8 @@ class SettledActivities:
                 if not connection:
                     connection.append(self._kubernetes.connection(request.scope.region, request.eks_cluster))
                 with api_client(connection[0]) as api:
-                    nodes = [
-                        node
-                        for node in list_kubernetes_nodes(api)
-                        if (node.metadata.labels or {}).get(LABEL_GROUP) == request.group
-                    ]
-                if lacking := [node.metadata.name for node in nodes if _lacks(node, request.changes)]:
+                    nodes = [node for node in nodes_of(api) if labels_of(node).get(LABEL_GROUP) == request.group]
+                if lacking := [node["metadata"]["name"] for node in nodes if _lacks(node, request.changes)]:
                     return Seen(f"{len(lacking)} nodes lack what was asked: {', '.join(lacking[:SHOWN])}")
             return Seen(
                 f"{request.group} is as asked",
@@ -76,10 +73,14 @@ def _taint(taint: Any) -> tuple[str, str, str]:
     return taint["Key"], taint.get("Value") or "", taint["Effect"]
 
 
-def _lacks(node: Any, changes: UpdateInstanceGroupSpec) -> bool:
+def _lacks(node: Raw, changes: UpdateInstanceGroupSpec) -> bool:
     """What the group must give is there; what others have put on the node is theirs."""
-    labels = node.metadata.labels or {}
+    labels = labels_of(node)
     if any(labels.get(key) != value for key, value in (changes.labels or {}).items()):
         return True
-    taints = {(taint.key, taint.value or "", taint.effect) for taint in node.spec.taints or []}
+    taints = {_words(taint) for taint in (node.get("spec") or {}).get("taints") or []}
     return any((taint.key, taint.value, taint.effect) not in taints for taint in changes.taints or [])
+
+
+def _words(taint: Raw) -> tuple[str, str, str]:
+    return taint["key"], taint.get("value") or "", taint["effect"]

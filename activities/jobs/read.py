@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, NoReturn
@@ -15,7 +14,7 @@ from temporalio import activity
 
 from activities.errors import fail
 from activities.jobs.view import as_job, as_pod, by_need
-from activities.kubernetes import KubernetesClients, read_or_none
+from activities.kubernetes import KubernetesClients, read_or_none, time_of
 from activities.nodes.sight import PAGE, Raw, items, page_of
 from contracts.jobs import LIST_JOBS, MOST_PODS, READ_JOB, JobDetail, JobPod, JobsRead, JobView, ListJobs, ReadJob
 from contracts.problem import ProblemCode
@@ -38,7 +37,7 @@ class JobActivities:
                 jobs = [as_job(each) for each in found]
             else:
                 jobs, position = _in_state(listing, request)
-        return JobsRead(jobs=jobs, position=position, read_at=datetime.now(UTC))
+        return JobsRead(jobs=jobs, position=position, read_at=time_of(api))
 
     @activity.defn(name=READ_JOB.name)
     def read_job(self, request: ReadJob) -> JobDetail:
@@ -49,7 +48,7 @@ class JobActivities:
                 _missing(api, request)
             pods = sorted(_pods(api, job), key=by_need)
         shown = pods[:MOST_PODS]
-        return JobDetail(job=as_job(job), pods=shown, more_pods=len(pods) - len(shown), read_at=datetime.now(UTC))
+        return JobDetail(job=as_job(job), pods=shown, more_pods=len(pods) - len(shown), read_at=time_of(api))
 
 
 def _listing(api: client.ApiClient, namespace: str | None) -> Callable[..., Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import NoReturn
 
 from kubernetes import client
@@ -13,7 +12,7 @@ from activities import custom
 from activities.custom import Object
 from activities.deployments.trouble import Trouble
 from activities.errors import fail
-from activities.kubernetes import KubernetesClients
+from activities.kubernetes import KubernetesClients, time_of
 from activities.managed_endpoints import serving
 from activities.managed_endpoints.manifests import spec_of
 from activities.managed_endpoints.view import KINDS, as_endpoint, conditions_of, may_rest
@@ -185,9 +184,7 @@ class EndpointActivities:
             for each in found
             for namespace in [each["metadata"]["namespace"]]
         ]
-        return EndpointList(
-            endpoints=sorted(seen, key=lambda each: (each.namespace, each.name)), read_at=datetime.now(UTC)
-        )
+        return EndpointList(endpoints=sorted(seen, key=lambda each: (each.namespace, each.name)), read_at=time_of(api))
 
     @activity.defn(name=READ_ENDPOINT.name)
     def read_endpoint(self, request: ReadEndpoint) -> EndpointDetail:
@@ -205,7 +202,7 @@ class EndpointActivities:
             endpoint=_with_front(as_endpoint(found, request.cluster), front),
             conditions=conditions_of(found),
             pods=[serving.words_of(pod) for pod in pods],
-            read_at=datetime.now(UTC),
+            read_at=time_of(api),
         )
 
 

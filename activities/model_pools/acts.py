@@ -265,7 +265,8 @@ def too_many(wish: Wish, name: str, size: int) -> tuple[str, str]:
 def refuse_other_service(api: client.ApiClient, namespace: str, name: str) -> None:
     """Raises FOREIGN where a Service of the name is there that is none of the pool's."""
     if deployments.service(api, namespace, name) is not None:
-        detail, remedy = f"a Service {namespace}/{name} exists that is another's", "Call the service something else."
+        detail = f"a Service {namespace}/{name} exists that is not this pool's"
+        remedy = "Call the service something else."
         fail(ProblemCode.FOREIGN, detail, remedy, field=f"/assignments/{name}")
 
 

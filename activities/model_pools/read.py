@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from kubernetes import client
 from temporalio import activity
@@ -13,7 +12,7 @@ from activities.deployments.read import services_in
 from activities.deployments.view import as_view
 from activities.errors import fail
 from activities.jobs.view import as_pod
-from activities.kubernetes import KubernetesClients
+from activities.kubernetes import KubernetesClients, time_of
 from activities.model_pools import objects
 from activities.nodes.sight import Raw
 from contracts.deployments import DeploymentState, DeploymentView
@@ -58,7 +57,7 @@ class ModelPoolReads:
             services = services_in(api, scope, request.eks_cluster, request.namespace) if found else []
             views = [as_pool(each, _pods(api, each), services) for each in found]
         ordered = sorted(views, key=lambda view: (view.namespace, view.name))
-        return ModelPoolList(model_pools=ordered, read_at=datetime.now(UTC))
+        return ModelPoolList(model_pools=ordered, read_at=time_of(api))
 
     @activity.defn(name=READ_MODEL_POOL.name)
     def read_pool(self, request: ReadModelPool) -> ModelPoolDetail:
@@ -75,7 +74,7 @@ class ModelPoolReads:
             pods = _pods(api, found)
             view = as_pool(found, pods, services_in(api, scope, request.eks_cluster, request.namespace))
         shown = sorted(map(_as_pod_view, pods), key=lambda pod: (pod.business, pod.name))[:MOST_PODS]
-        return ModelPoolDetail(pool=view, spec=objects.spec_of(found), pods=shown, read_at=datetime.now(UTC))
+        return ModelPoolDetail(pool=view, spec=objects.spec_of(found), pods=shown, read_at=time_of(api))
 
 
 def absent(api: client.ApiClient, cluster: str, namespace: str, name: str) -> str:

@@ -37,13 +37,14 @@ from contracts.model_pools import (
 from contracts.names import ANNOTATION_LEFT, public_service
 from contracts.pool_moves import LEAVING, UNASSIGNED, moves_for, reached, told
 from contracts.problem import ProblemCode
+from contracts.words import some
 
 IDLE_LOOKS = 2
 """So many looks in a row must find no request under way: one may have been sent just before the pod was left out."""
 UNREADY_SECONDS = 60.0
 """How long a pod that is to serve may be not Ready before another is taken."""
 NEWS_LOOKS = 2
-"""So many looks in a row must find the same to do: a pod that is not Ready for a moment is left where it is."""
+"""So many looks in a row must find something to do: a pod that is not Ready for a moment is left where it is."""
 SHOWN = 3
 
 
@@ -148,16 +149,22 @@ class ModelPoolWaits:
 
     @activity.defn(name=WATCH_POOL.name)
     async def watch(self, request: WatchPool) -> PoolNews:
-        """Until there is something to do, the pool is gone, or ``patience_seconds`` are over."""
+        """Until there is something to do, the pool is gone or not as known, or ``patience_seconds`` are over."""
 
         def look(memory: Memory) -> Seen[PoolNews]:
             pool = self._look(request)
             if pool is None:
                 return Seen("the pool is gone", PoolNews(gone=True, detail="the pool is gone"))
-            line, work = told(pool.wish.assignments, pool.pods), to_do(pool)
+            line, work = pool.wish_problem or told(pool.wish.assignments, pool.pods), to_do(pool)
+            if request.known is None:
+                return Seen(line, PoolNews(detail=line))
             memory.notes["work"] = memory.notes.get("work", 0) + 1 if work else 0
             if memory.notes["work"] >= NEWS_LOOKS:
                 return Seen(line, PoolNews(work=True, detail=f"{line}; {work}"))
+            other = line != request.known and line == memory.notes.get("other")
+            memory.notes["other"] = line
+            if other:
+                return Seen(line, PoolNews(detail=line))
             began = memory.notes.setdefault("began", time.time())
             if time.time() - began >= request.patience_seconds:
                 return Seen(line, PoolNews(detail=line))
@@ -178,8 +185,7 @@ class ModelPoolWaits:
                 result = PoolGone(name=request.name, namespace=request.namespace)
                 return Seen(f"{request.name} is gone", result)
             names = [each["metadata"]["name"] for each in left]
-            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            return Seen(f"still there: {', '.join(names[:SHOWN])}{more}" if names else f"{request.name} is going")
+            return Seen(f"still there: {some(names, SHOWN)}" if names else f"{request.name} is going")
 
         return await self._until(look, "the end of the model pool", WAIT_FOR_POOL_GONE.limit)
 

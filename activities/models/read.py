@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from temporalio import activity
 from activities.aws import AwsClients
 from activities.errors import fail, is_absent
 from activities.jobs.view import as_job
-from activities.kubernetes import KubernetesClients
+from activities.kubernetes import KubernetesClients, time_of
 from activities.models import job as made
 from activities.models.manifests import is_denied, read_manifest
 from activities.nodes.sight import Raw, items, labels_of
@@ -53,7 +52,7 @@ class ModelReads:
             running=running,
             unreadable=[*unreadable, *denied],
             position=position,
-            read_at=datetime.now(UTC),
+            read_at=time_of(api),
         )
 
     def _page(

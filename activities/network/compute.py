@@ -63,9 +63,9 @@ class ComputeSubnetActivities:
         found = self._existing(request, subnets)
         if found is not None:
             ours = request.subnet_id is None and is_ours(tag_map(found.get("Tags")), request.scope.cluster)
-            return self._completed(request, found, changed=False) if ours else as_subnet(found, changed=False)
+            return self.completed(request, found, changed=False) if ours else as_subnet(found, changed=False)
         role, tags = self._role(request, subnets)
-        return self._completed(request, self._made(request, subnets, role, tags), changed=True)
+        return self.completed(request, self._made(request, subnets, role, tags), changed=True)
 
     def would_use(self, request: EnsureComputeSubnet) -> SubnetTypeDef | None:
         """The subnet that ``ensure_compute_subnet`` would take now; None where it would make one. Changes nothing.
@@ -224,7 +224,7 @@ class ComputeSubnetActivities:
             )
         return block
 
-    def _completed(self, request: EnsureComputeSubnet, subnet: SubnetTypeDef, changed: bool) -> Subnet:
+    def completed(self, request: EnsureComputeSubnet, subnet: SubnetTypeDef, changed: bool) -> Subnet:
         """Give one of our compute subnets what it lacks: route table, route, S3 endpoint."""
         scope, ec2 = request.scope, self._aws.read.ec2(request.scope.region)
         tables, subnet_id = route_tables_of(ec2, request.vpc_id), subnet["SubnetId"]

@@ -38,6 +38,7 @@ from contracts.node_pools import (
     NodePoolSpec,
 )
 from contracts.problem import ProblemCode
+from contracts.words import some
 
 BUDGETS = [
     {"nodes": "100%", "reasons": ["Empty"]},
@@ -143,10 +144,8 @@ class NodePoolActivities:
             left = max(len(claims), len(nodes))
             detail = f"{left} nodes left" if left else f"{request.name} is going"
             if pods:
-                names = ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods[:SHOWN])
-                detail += f"; pods still there: {names}" + (
-                    "" if len(pods) <= SHOWN else f" and {len(pods) - SHOWN} more"
-                )
+                names = [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods]
+                detail += f"; pods still there: {some(names, SHOWN)}"
             return Seen(detail)
 
         limit = WAIT_FOR_NODE_POOL_GONE.limit

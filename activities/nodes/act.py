@@ -17,6 +17,7 @@ from temporalio import activity
 
 from activities.aws import AwsClients
 from activities.context import attempt
+from activities.diagnostics import kubernetes_entries
 from activities.errors import fail
 from activities.kubernetes import KubernetesClients
 from activities.nodes.sight import Raw, Sight, boot_id, find_member, identity, look, status_of
@@ -44,6 +45,8 @@ IN_USE = "InstanceIdInUse"
 BAD_STATUS = ("InvalidInstanceStatus", "InvalidNodeStatus", "NodeIdInUse")
 """The same where the node's status shows the very operation under way, and else that it cannot be done now."""
 TRANSIENT = "InternalServerError"
+MOST_FAULTS, LONGEST_FAULT = 5, 300
+"""Of one node, and characters of each: they stay in the operation's result."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class NodeActs:
             if member is None:
                 unknown.append(asked)
             else:
-                found.setdefault(_key(member), identity(sight, asked, member))
+                found.setdefault(_key(member), _as_it_is(sight, asked, member))
         if unknown:
             fail(
                 ProblemCode.NOT_FOUND,
@@ -149,6 +152,13 @@ class NodeActs:
             already=[*(before if attempt() == 1 else []), *under_way],
             failed=failures,
         )
+
+
+def _as_it_is(sight: Sight, asked: str, member: Raw) -> NodeIdentity:
+    """A node with what Kubernetes tells of its faults."""
+    node = sight.node(member)
+    told = [entry.text[:LONGEST_FAULT] for entry in kubernetes_entries.of_node(node)] if node is not None else []
+    return identity(sight, asked, member).model_copy(update={"faults": told[:MOST_FAULTS]})
 
 
 def _key(member: Raw) -> str:

@@ -13,7 +13,7 @@ from temporalio import activity
 from activities.aws import AwsClients
 from activities.errors import clean, fail
 from activities.hyperpod.cluster import as_cluster
-from activities.hyperpod.observe import facts_for, join, list_kubernetes_nodes
+from activities.hyperpod.observe import facts_for, join
 from activities.instance_types import EFA, InstanceFacts
 from activities.kubernetes import Connection, KubernetesClients, api_client
 from activities.nodes.failures import Failures
@@ -161,7 +161,7 @@ class Watcher:
     def joined(self, sight: Sight) -> list[Node]:
         assert self._connection is not None
         with api_client(self._connection) as api:
-            return join(sight.cluster, sight.members, list_kubernetes_nodes(api))
+            return join(sight.cluster, sight.members, nodes_of(api))
 
 
 def assess(sight: Sight, request: WaitForNodesBack, facts: dict[str, InstanceFacts]) -> list[State]:
@@ -247,6 +247,7 @@ def _outcome(sight: Sight, state: State) -> NodeOutcome:
         instance_group=state.before.instance_group,
         instance_before=state.before.instance_id,
         instance_now=member.get("InstanceId"),
+        faults=state.before.faults,
     )
 
 

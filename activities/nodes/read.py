@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from temporalio import activity
 
 from activities.aws import AwsClients
+from activities.context import Threads
 from activities.errors import fail
 from activities.hyperpod.cluster import describe
 from activities.hyperpod.groups import Specification
 from activities.hyperpod.observe import facts_for
 from activities.instance_types import InstanceFacts
-from activities.kubernetes import KubernetesClients
+from activities.kubernetes import KubernetesClients, time_of
 from activities.nodes.pods import as_pod, live_pods
 from activities.nodes.sight import Raw, members, nodes_of
 from activities.nodes.view import Use, key_of, summarize, use_of, views
@@ -89,13 +89,13 @@ class NodeReads:
         return kept[1] if kept is not None and time.monotonic() - kept[0] < KEEP_SECONDS else None
 
     def _read(self, request: ReadNodes) -> Reading:
-        with ThreadPoolExecutor(max_workers=2, thread_name_prefix="nodes") as pool:
+        with Threads(max_workers=2, thread_name_prefix="nodes") as pool:
             sagemaker = pool.submit(self._sagemaker, request)
             kubernetes = pool.submit(self._in_kubernetes, request)
         cluster, listed, facts = sagemaker.result()
-        nodes, use = kubernetes.result()
+        nodes, use, at = kubernetes.result()
         found = views(cluster, listed, nodes, use, facts)
-        reading = Reading(found, summarize(found, use), datetime.now(UTC))
+        reading = Reading(found, summarize(found, use), at)
         with self._lock:
             now = time.monotonic()
             fresh = {place: each for place, each in self._kept.items() if now - each[0] < KEEP_SECONDS}
@@ -111,11 +111,12 @@ class NodeReads:
             return None, [], {}
         return found, members(self._aws, request.region, found), facts_for(self._aws, request.region, found)
 
-    def _in_kubernetes(self, request: ReadNodes) -> tuple[list[Raw], Use]:
+    def _in_kubernetes(self, request: ReadNodes) -> tuple[list[Raw], Use, datetime]:
+        """Nodes, what pods use of them, and when that was, by the cluster's clock."""
         if request.eks_cluster is None:
-            return [], Use()
+            return [], Use(), datetime.now(UTC)
         with self._kubernetes.connect(request.region, request.eks_cluster) as api:
-            return nodes_of(api), use_of(live_pods(api))
+            return nodes_of(api), use_of(live_pods(api)), time_of(api)
 
 
 def names_of(view: NodeView) -> set[str | None]:

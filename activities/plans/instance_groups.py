@@ -20,7 +20,7 @@ from activities.hyperpod.groups import (
     specification,
     unchanged,
 )
-from activities.hyperpod.observe import LABEL_GROUP, list_kubernetes_nodes
+from activities.hyperpod.observe import LABEL_GROUP
 from activities.hyperpod.translator import types_of
 from activities.instance_groups.choice import SYSTEM_NAMESPACES, candidates
 from activities.instance_groups.groups import KARPENTER_GROUP, LAST_GROUP, changed_members
@@ -29,6 +29,7 @@ from activities.instance_groups.references import node_classes_of
 from activities.network.compute import ComputeSubnetActivities, group_of_subnet
 from activities.network.lookup import subnets_of
 from activities.network.vpc import as_subnet
+from activities.nodes.sight import labels_of, nodes_of
 from activities.options import hyperpod_types
 from activities.plans.parts import group_capacity, missing_parts
 from activities.plans.world import Planner, World
@@ -52,6 +53,7 @@ from contracts.network import EnsureComputeSubnet, NetworkSpec, Scope
 from contracts.options import Options
 from contracts.plans import Action, CapacityChange, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import some
 
 SHOWN = 10
 TRANSITION = "{name} is {status} now; the change waits until it takes one"
@@ -220,7 +222,7 @@ class GroupPlans:
             pods = _pods_of_group(api, spec.group)
         if pods:
             how = "are evicted" if spec.drain else "end with them"
-            warnings.append(f"{len(pods)} pods run on its nodes and {how}: {_some(pods)}")
+            warnings.append(f"{len(pods)} pods run on its nodes and {how}: {some(pods, SHOWN)}")
         changes = [
             PlannedChange(action=Action.DELETE, kind="instance group", name=spec.group, detail=f"{current} instances"),
             *self._kept_subnets(record, spec.group),
@@ -365,7 +367,7 @@ class GroupPlans:
         ]
         busy = {f"hyperpod-{each.identifier}" for each in chosen if each.user_pods}
         pods = [pod for node in sorted(busy) for pod in _user_pods(api).get(node, [])]
-        warnings = [f"{len(pods)} pods end with the {count} nodes that go: {_some(pods)}"] if pods else []
+        warnings = [f"{len(pods)} pods end with the {count} nodes that go: {some(pods, SHOWN)}"] if pods else []
         return changes, warnings
 
     def _kept_subnets(self, record: ClusterRecord, group: str) -> list[PlannedChange]:
@@ -405,18 +407,9 @@ def _user_pods(api: client.ApiClient) -> dict[str, list[str]]:
 
 
 def _pods_of_group(api: client.ApiClient, group: str) -> list[str]:
-    nodes = [
-        node.metadata.name
-        for node in list_kubernetes_nodes(api)
-        if (node.metadata.labels or {}).get(LABEL_GROUP) == group
-    ]
+    nodes = [node["metadata"]["name"] for node in nodes_of(api) if labels_of(node).get(LABEL_GROUP) == group]
     pods = _user_pods(api) if nodes else {}
     return [pod for node in nodes for pod in pods.get(node, [])]
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
 
 
 def _said(pods: int) -> str:

@@ -14,15 +14,16 @@ from kubernetes import client
 from activities import custom
 from activities.credentials.secrets import token_in
 from activities.custom import Object
+from activities.deployments.capacity import room_for
 from activities.errors import code_of, is_absent
 from activities.fsx_storage import file_systems
 from activities.fsx_storage.file_systems import LUSTRE, trouble
 from activities.hyperpod.cluster import describe
 from activities.hyperpod.groups import Specification
-from activities.instance_types import describe_types
+from activities.instance_types import NVIDIA, describe_types
 from activities.kubernetes import read_or_none
 from activities.managed_endpoints.endpoints import find
-from activities.managed_endpoints.manifests import spec_of
+from activities.managed_endpoints.manifests import accelerator, spec_of
 from activities.managed_endpoints.serving import pods_of
 from activities.managed_endpoints.view import KINDS, as_endpoint, sagemaker_name
 from activities.node_groups.observe import list_nodes
@@ -32,6 +33,7 @@ from activities.plans.autoscalers import SWITCH_ON, blocker_of, keda_check
 from activities.plans.credentials import namespace_blockers
 from activities.plans.models import ask_hub
 from activities.plans.parts import missing_parts
+from activities.plans.room import Replica, room_checks, shortfall
 from activities.plans.world import Planner, World
 from contracts.catalogue import CREATE_ENDPOINT, DELETE_ENDPOINT, UPDATE_ENDPOINT
 from contracts.cluster import ClusterRecord
@@ -80,6 +82,8 @@ class _Planner:
             same = found is not None and self._kept(found)
             if found is None:
                 self._taken(api)
+            if not same:
+                self._room(api, self.spec.replicas)
         if self.spec.routing is not None:
             self.warnings.append("routing cannot be taken away from an endpoint later")
         elif self.spec.replicas > 1:
@@ -92,6 +96,8 @@ class _Planner:
         with self.world.kubernetes.connect(self.record.region, plane.name) as api:
             found = find(api, self.spec.namespace, self.spec.name)
             self._prerequisites(api)
+            if found is not None:
+                self._room(api, self.spec.replicas - as_endpoint(found, self.record.tag).replicas)
         if found is None:
             detail = f"there is no endpoint {self.spec.name} in namespace {self.spec.namespace}"
             self._block("/name", detail, "Create it (create-endpoint).", ProblemCode.NOT_FOUND)
@@ -267,6 +273,18 @@ class _Planner:
                 detail = f"the cluster has no instance group of {', '.join(spec.instance_types)}"
                 remedy = f"Add one (add-instance-group), or choose of: {', '.join(sorted(offered)) or 'none'}."
                 self._block("/instance_types", detail, remedy, ProblemCode.CAPACITY)
+
+    def _room(self, api: client.ApiClient, more: int) -> None:
+        """Whether ``more`` replicas would find their GPUs now. What a JumpStart model takes is not known here, nor are
+        AWS's own accelerators counted."""
+        spec, worker = self.spec, self.spec.worker
+        if worker is None or not worker.gpu_count or accelerator(spec.instance_types) != NVIDIA or more <= 0:
+            return
+        requests: dict[str, str] = self.wanted["worker"]["resources"]["requests"]
+        room = room_for(api, Replica(spec.instance_types, worker.gpu_count), requests, [])
+        self.checks += room_checks(room, worker.gpu_count)
+        if room.types and (told := shortfall(room, worker.gpu_count, more)) is not None:
+            self.warnings.append(told)
 
     @cached_property
     def _shapes(self) -> list[NodeShape]:

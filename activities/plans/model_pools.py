@@ -185,7 +185,7 @@ def _services(
         labels = labels_of(there) if there is not None else {}
         own = (labels.get(LABEL_MODEL_POOL), labels.get(LABEL_SERVES)) == (spec.name, Serves.POOL_SERVICE.value)
         if there is not None and not own:
-            detail = f"a Service {name} exists that is another's"
+            detail = f"a Service {name} exists that is not this pool's"
             blockers.append(
                 _fault(f"/assignments/{service}", detail, "Call the service something else.", ProblemCode.FOREIGN)
             )

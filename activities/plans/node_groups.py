@@ -29,6 +29,7 @@ from contracts.network import Network
 from contracts.node_groups import DeleteNodeGroupSpec, NodeGroupSpec, ScaleNodeGroupSpec
 from contracts.plans import Action, CapacityChange, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import some
 
 SHOWN_PODS = 10
 FOREIGN = "it was made by others, not by InstantStart"
@@ -236,8 +237,7 @@ def evicted(api: client.ApiClient, nodes: list[str]) -> list[str]:
     pods = [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in movable_pods(api) if pod.spec.node_name in nodes]
     if not pods:
         return []
-    more = f" and {len(pods) - SHOWN_PODS} more" if len(pods) > SHOWN_PODS else ""
-    return [f"what runs on its nodes is evicted: {', '.join(pods[:SHOWN_PODS])}{more}"]
+    return [f"what runs on its nodes is evicted: {some(pods, SHOWN_PODS)}"]
 
 
 def _foreign(record: ClusterRecord, found: Any) -> list[str]:

@@ -33,6 +33,7 @@ from contracts.node_views import PodOnNode
 from contracts.nodes import DELETE_BATCH, NodesSpec
 from contracts.plans import Action, CapacityChange, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import some
 
 SHOWN_PODS = 6
 GOING_STATUSES = ("SystemUpdating", "ShuttingDown", "DetachInProgress", "AttachInProgress")
@@ -231,9 +232,8 @@ class NodePlan:
         if not each.pods:
             return "no pods but daemons"
         shown = [f"{pod.namespace}/{pod.name} ({pod.owner_kind} {pod.owner})" for pod in sorted(each.pods, key=weight)]
-        more = f" and {len(shown) - SHOWN_PODS} more" if len(shown) > SHOWN_PODS else ""
         how = "moved first, within their disruption budgets" if self._spec.drain else "ended"
-        return f"{len(each.pods)} pods are {how}: {', '.join(shown[:SHOWN_PODS])}{more}"
+        return f"{len(each.pods)} pods are {how}: {some(shown, SHOWN_PODS)}"
 
     def _warn(self, sight: Sight, chosen: list[Chosen]) -> None:
         now = datetime.now(UTC)

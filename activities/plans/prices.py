@@ -141,6 +141,10 @@ def _question(region: str, item: str) -> tuple[str, dict[str, str], bool]:
             "throughputCapacity": item.removeprefix(PERSISTENT_PRICE).removesuffix("-gib"),
         }
         return "AmazonFSx", conditions, True
+    if item.endswith("-Training"):
+        # Instances of SageMaker training jobs: ``ml.g5.8xlarge-Training``.
+        conditions = {"regionCode": region, "component": "Training", "instanceType": item}
+        return "AmazonSageMaker", conditions, False
     if item.startswith("ml."):
         conditions = {"regionCode": region, "component": "Cluster", "instanceType": f"{item}-Cluster"}
         return "AmazonSageMaker", conditions, False

@@ -7,6 +7,8 @@ from activities.plans import (
     creation,
     credentials,
     deployments,
+    drift,
+    experiments,
     features,
     fsx_storage,
     imports,
@@ -17,10 +19,12 @@ from activities.plans import (
     node_groups,
     node_pools,
     nodes,
+    ray_clusters,
     routers,
     software,
     storage,
     teardown,
+    training,
 )
 from activities.plans.world import Planner, World
 
@@ -33,6 +37,8 @@ def planners(world: World) -> dict[str, Planner]:
         **creation.planners(world),
         **credentials.planners(world),
         **deployments.planners(world),
+        **drift.planners(world),
+        **experiments.planners(world),
         **features.planners(world),
         **fsx_storage.planners(world),
         **imports.planners(world),
@@ -40,10 +46,12 @@ def planners(world: World) -> dict[str, Planner]:
         **model_pools.planners(world),
         **models.planners(world),
         **routers.planners(world),
+        **ray_clusters.planners(world),
         **node_groups.planners(world),
         **node_pools.planners(world),
         **managed_endpoints.planners(world),
         **autoscalers.planners(world),
         **storage.planners(world),
         **teardown.planners(world),
+        **training.planners(world),
     }

@@ -17,6 +17,7 @@ from activities.kubernetes import listed, read_or_none
 from activities.node_pools.objects import is_ours
 from activities.nodes.sight import Raw, labels_of
 from activities.plans.credentials import namespace_blockers
+from activities.plans.room import room_checks, shortfall
 from activities.plans.world import World
 from activities.storage.volumes import claim_of
 from contracts.cluster import ClusterRecord
@@ -75,7 +76,7 @@ class ServingLook:
             name = manifest["metadata"]["name"]
             there = objects.service(api, spec.namespace, name)
             if there is not None and labels_of(there).get(LABEL_DEPLOYMENT) != spec.name:
-                detail = f"a Service {name} exists that is another's"
+                detail = f"a Service {name} exists that is not this deployment's"
                 self.block("/name", detail, "Choose another name.", ProblemCode.FOREIGN)
         self._storage(core)
         token = self._credentials(core)
@@ -214,14 +215,8 @@ class ServingLook:
             self.warnings.append(
                 f"the cluster has no node that may take a replica ({where}): it waits until one is added"
             )
-        elif spec.gpu_count and room.slots < replicas:
-            waiting = replicas - room.slots
-            coming = (
-                f"; node pool {', '.join(room.scaled)} may make nodes for them"
-                if room.scaled
-                else ": they wait until GPUs are given back or nodes are added"
-            )
-            self.warnings.append(f"{waiting} of {replicas} replicas find no free GPUs now{coming}")
+        elif (told := shortfall(room, spec.gpu_count, replicas)) is not None:
+            self.warnings.append(told)
 
     def _too_large(self, room: Room, where: str) -> None:
         """At the field that asks for more than any node has, with what the largest has."""
@@ -245,9 +240,7 @@ class ServingLook:
 
     def _seen(self, api: client.ApiClient, freed: list[Raw]) -> Room:
         room = room_for(api, self.spec, self._requests(), freed)
-        for each in room.types.values():
-            passed = each.slots > 0 or not self.spec.gpu_count
-            self.checks.append(Check(name=f"room on {each.instance_type}", passed=passed, detail=each.words()))
+        self.checks += room_checks(room, self.spec.gpu_count)
         return room
 
     def block(self, field: str, detail: str, remedy: str, code: ProblemCode = ProblemCode.INVALID) -> None:

@@ -14,6 +14,7 @@ from contracts.node_views import PodOnNode
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
 from contracts.software import GroupSoftware, RollingUpdate, UpdateSoftwareSpec
+from contracts.words import some
 
 SHOWN = 6
 
@@ -80,8 +81,7 @@ def _change(spec: UpdateSoftwareSpec, group: GroupSoftware, needs: bool, pods: l
         )
     wanted = _wanted(spec)
     shown = [f"{pod.namespace}/{pod.name} ({pod.owner_kind} {pod.owner})" for pod in sorted(pods, key=weight)]
-    more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-    fate = f"{len(shown)} pods are ended: {', '.join(shown[:SHOWN])}{more}" if shown else "no pods but daemons"
+    fate = f"{len(shown)} pods are ended: {some(shown, SHOWN)}" if shown else "no pods but daemons"
     return PlannedChange(
         action=Action.CHANGE,
         kind="instance group",

@@ -28,6 +28,7 @@ from contracts.network import Scope
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
 from contracts.storage import Claim, DeleteStorageSpec, EnsureClaim, StorageSpec, StorageType
+from contracts.words import some
 
 BROUGHT_BY = {
     StorageType.S3: f"Install it: {INSTALL_DEPENDENCIES.name}.",
@@ -195,8 +196,7 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
         remedy = "Send foreign true if it is meant, or delete it with kubectl."
         found.block("/foreign", f"claim {name} was not made by the platform", remedy, ProblemCode.FOREIGN)
     if users:
-        more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
-        detail = f"pods use claim {name}: {', '.join(users[:SHOWN])}{more}"
+        detail = f"pods use claim {name}: {some(users, SHOWN)}"
         found.block("/claim", detail, "Delete who runs them first.", ProblemCode.CONFLICT)
     if idle and not users:
         found.warnings.append(f"{', '.join(idle)} mount claim {name}: without it their pods will not start")

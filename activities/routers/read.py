@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from kubernetes import client
 from temporalio import activity
@@ -17,7 +16,7 @@ from activities.errors import fail
 from activities.inference import proxy
 from activities.inference.proxy import Upstream
 from activities.jobs.view import as_pod, by_need
-from activities.kubernetes import KubernetesClients
+from activities.kubernetes import KubernetesClients, time_of
 from activities.node_pools.objects import is_ours
 from activities.nodes.sight import Raw
 from activities.routers import objects
@@ -57,7 +56,7 @@ class RouterReads:
             services = services_in(api, scope, request.eks_cluster, request.namespace) if found else []
             views = [_as_router(api, each, services) for each in found]
         ordered = sorted(views, key=lambda view: (view.namespace, view.name))
-        return RouterList(routers=ordered, read_at=datetime.now(UTC))
+        return RouterList(routers=ordered, read_at=time_of(api))
 
     @activity.defn(name=READ_ROUTER.name)
     def read_router(self, request: ReadRouter) -> RouterDetail:
@@ -78,7 +77,7 @@ class RouterReads:
             workers=workers,
             pods=sorted(map(as_pod, pods), key=by_need),
             metrics=metrics,
-            read_at=datetime.now(UTC),
+            read_at=time_of(api),
         )
 
 

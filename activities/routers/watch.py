@@ -24,6 +24,7 @@ from contracts.routers import (
     Worker,
     WorkersListed,
 )
+from contracts.words import some
 
 SHOWN = 3
 
@@ -77,8 +78,7 @@ class RouterWaits:
             if not left:
                 result = RouterGone(name=request.name, namespace=request.namespace)
                 return Seen(f"{request.name} is gone", result)
-            more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-            return Seen(f"still there: {', '.join(left[:SHOWN])}{more}")
+            return Seen(f"still there: {some(left, SHOWN)}")
 
         return await wait_until(
             look,

@@ -32,6 +32,7 @@ from contracts.storage import (
     StorageType,
     WaitForClaim,
 )
+from contracts.words import some
 
 CAPACITY = "1200Gi"
 """S3 has no size; Kubernetes wants one."""
@@ -104,10 +105,9 @@ class StorageActivities:
             if found is None:
                 return _deleted(request, volume, changed=False)
             if users := pods_by_claim(core).get((request.namespace, request.claim)):
-                more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
                 fail(
                     ProblemCode.CONFLICT,
-                    f"Pods use claim {request.namespace}/{request.claim}: {', '.join(users[:SHOWN])}{more}",
+                    f"Pods use claim {request.namespace}/{request.claim}: {some(users, SHOWN)}",
                     "Delete who runs them, then retry.",
                     field="/claim",
                     retryable=True,

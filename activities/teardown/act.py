@@ -34,6 +34,7 @@ from contracts.teardown import (
     Teardown,
     TeardownPart,
 )
+from contracts.words import some
 
 SHOWN = 4
 """So many of what is still there are named in a wait's detail."""
@@ -103,8 +104,7 @@ class TeardownActivities:
         def look(memory: Memory) -> Seen[GonePart]:
             left = self._left(request)
             if left:
-                more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-                return Seen(f"{', '.join(left[:SHOWN])}{more}")
+                return Seen(some(left, SHOWN))
             return Seen(f"{request.part.value}: gone", GonePart(part=request.part))
 
         limit = WAIT_UNTIL_GONE.limit

@@ -1,4 +1,5 @@
-"""What features and node groups have left beside the cluster: Prometheus workspaces, launch templates.
+"""What features, node groups, experiments and training have left beside the cluster: Prometheus workspaces, launch
+templates, tracking servers, training jobs.
 
 API: https://docs.aws.amazon.com/prometheus/latest/APIReference/API_DeleteWorkspace.html,
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteLaunchTemplate.html
@@ -8,13 +9,17 @@ from __future__ import annotations
 
 from activities.aws import AwsClients, is_ours, pages, token
 from activities.buckets import account_of
+from activities.errors import is_absent
+from activities.experiments.server_acts import begin_deletion
+from activities.experiments.servers import listed
+from activities.teardown import training_jobs
 from activities.teardown.bucket import BUCKET, BucketDeleter
 from activities.teardown.lookup import gone, is_kept
 from activities.teardown.vpc import tagged
 from contracts.names import ClusterNames
 from contracts.teardown import Part, Resource, Teardown
 
-WORKSPACE, TEMPLATE = "Prometheus workspace", "launch template"
+WORKSPACE, TEMPLATE, TRACKING_SERVER = "Prometheus workspace", "launch template", "MLflow tracking server"
 
 
 class FeatureDeleter:
@@ -33,6 +38,8 @@ class FeatureDeleter:
             for each in templates
         ]
         found += self._certificates(asked)
+        found += self._tracking_servers(asked)
+        found += training_jobs.going(self._aws, asked)
         if asked.scope.region not in self._aws.session.get_available_regions("amp"):
             return found
         return found + [
@@ -48,6 +55,21 @@ class FeatureDeleter:
             and not is_kept(asked, each["workspaceId"], each["arn"], each.get("alias"))
         ]
 
+    def _tracking_servers(self, asked: Teardown) -> list[Resource]:
+        """Those that were made for the cluster. Their artifacts are in its bucket. A region without managed MLflow has
+        none."""
+        try:
+            found = listed(self._aws, asked.scope.region)
+        except Exception as error:
+            if is_absent(error, "UnknownOperationException"):
+                return []
+            raise
+        return [
+            Resource(part=Part.FEATURES, kind=TRACKING_SERVER, id=each.name, name=each.name, detail=each.status)
+            for each in found
+            if each.cluster == asked.scope.cluster and not is_kept(asked, each.name, each.arn)
+        ]
+
     def _certificates(self, asked: Teardown) -> list[Resource]:
         """The bucket of the inference operator's certificates."""
         region = asked.scope.region
@@ -57,6 +79,12 @@ class FeatureDeleter:
     def delete(self, asked: Teardown, resource: Resource) -> None:
         if resource.kind == BUCKET:
             self._buckets.delete(asked, resource)
+            return
+        if resource.kind == TRACKING_SERVER:
+            begin_deletion(self._aws, asked.scope, resource.id)
+            return
+        if resource.kind == training_jobs.TRAINING_JOB:
+            training_jobs.stop(self._aws, asked, resource)
             return
         amp, ec2 = self._aws.act.amp(asked.scope.region), self._aws.act.ec2(asked.scope.region)
         if resource.kind == TEMPLATE:

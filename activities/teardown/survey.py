@@ -14,12 +14,13 @@ from activities.teardown.balancers import ControllerMade
 from activities.teardown.bucket import BucketDeleter
 from activities.teardown.clusters import ControlPlaneDeleter, HyperPodDeleter, NodeGroupDeleter
 from activities.teardown.egress import AddressDeleter, EgressDeleter
-from activities.teardown.features import WORKSPACE, FeatureDeleter
+from activities.teardown.features import TRACKING_SERVER, WORKSPACE, FeatureDeleter
 from activities.teardown.file_systems import FILE_SYSTEM, FileSystemDeleter
 from activities.teardown.identity import IdentityDeleter
 from activities.teardown.interfaces import InterfaceDeleter, refuse
 from activities.teardown.leftovers import Leftovers
 from activities.teardown.lookup import Clusters, Deleter, find_clusters, is_kept, tagged_arns
+from activities.teardown.training_jobs import TRAINING_JOB
 from activities.teardown.vpc import GatewayDeleter, SecurityGroupDeleter, SubnetDeleter, VpcDeleter, VpcReader
 from activities.teardown.workloads import ObjectDeleter
 from contracts.teardown import (
@@ -32,6 +33,7 @@ from contracts.teardown import (
     Resource,
     Teardown,
 )
+from contracts.words import some
 
 SEEN_BY_DESCRIBING = (
     ":ec2:",
@@ -85,6 +87,8 @@ class Surveyor:
             if part.goes(asked.spec):
                 resources += found
                 warnings += [f"{each.label} goes with its metrics" for each in found if each.kind == WORKSPACE]
+                warnings += [f"{each.label} goes with all its runs" for each in found if each.kind == TRACKING_SERVER]
+                warnings += [f"{each.label} is stopped" for each in found if each.kind == TRAINING_JOB]
                 warnings += [f"{each.label} goes with all its data" for each in found if each.kind == FILE_SYSTEM]
             else:
                 kept += [Kept(kind=each.kind, id=each.name or each.id, why=_why(asked, part)) for each in found]
@@ -147,8 +151,7 @@ class Surveyor:
     def _work(self, asked: Teardown, cluster: str) -> Iterator[str]:
         running = self.objects.running(asked, cluster)
         if running:
-            more = f" and {len(running) - 5} more" if len(running) > 5 else ""
-            yield f"{len(running)} pods of jobs or with accelerators run: {', '.join(running[:5])}{more}"
+            yield f"{len(running)} pods of jobs or with accelerators run: {some(running, 5)}"
 
     def _kept(self, asked: Teardown, clusters: Clusters) -> Iterator[Kept]:
         """What stays although its part goes."""

@@ -12,6 +12,7 @@ from cli.spec import Body, put, read
 
 LIMITS = ("min_replicas", "max_replicas", "cooldown_seconds", "name", "namespace")
 TRIGGER = ("server_address", "workspace_id", "query", "threshold", "activation")
+ROUTER_METRICS = ["requests_per_second", "queue_depth"]
 
 
 @click.group()
@@ -31,6 +32,8 @@ def autoscaler() -> None:
 @click.option("--prometheus", "server_address", metavar="URL", help="Where the query is asked.")
 @click.option("--workspace", "workspace_id", metavar="ID", help="A workspace of Managed Prometheus, instead.")
 @click.option("--query", help="PromQL that gives one number.")
+@click.option("--router", metavar="NAME", help="An SGLang router's load, instead of a query.")
+@click.option("--router-metric", type=click.Choice(ROUTER_METRICS), help="Of --router.  [default: requests_per_second]")
 @click.option("--threshold", type=float, help="What one replica takes of it.")
 @click.option("--activation", type=float, help="Above it the first replica is started.")
 @click.option("--cpu", type=int, metavar="PERCENT", help="Scale by the use of CPUs, too.")
@@ -44,10 +47,17 @@ def create(tag: str, target: str | None, file: TextIO | None, cpu: int | None, *
     put(body, "target", target)
     for member in LIMITS:
         put(body, member, choices.pop(member))
+    router, metric = choices.pop("router"), choices.pop("router_metric")
     trigger: Body = {}
     for member in TRIGGER:
         put(trigger, member, choices.pop(member))
-    given = [{"type": "prometheus", **trigger}] if trigger else []
+    if router is not None and "query" in trigger:
+        raise click.UsageError("--router writes the query itself: give --router or --query")
+    if router is None and metric is not None:
+        raise click.UsageError("--router-metric goes with --router")
+    put(trigger, "router", router)
+    put(trigger, "metric", metric)
+    given = [{"type": "prometheus" if router is None else "router", **trigger}] if trigger else []
     given += [{"type": "cpu", "utilization": cpu}] if cpu is not None else []
     put(body, "triggers", given or None)
     return begin(cluster_path(tag, "autoscalers"), body, **choices)

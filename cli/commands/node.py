@@ -32,7 +32,8 @@ def list_(tag: str, group: str | None, unhealthy: bool, limit: int | None, outpu
     nodes: list[Any] = []
     while True:
         size = PAGE if limit is None else min(PAGE, limit - len(nodes))
-        flags = {"group": group, "unhealthy": "true" if unhealthy else None, "page_token": token, "page_size": size}
+        sick = "true" if unhealthy else None
+        flags: dict[str, Any] = {"group": group, "unhealthy": sick, "page_token": token, "page_size": size}
         page = gateway.get(cluster_path(tag, "nodes"), **flags)
         nodes += page["nodes"]
         token = page.get("next_page_token")

@@ -31,18 +31,29 @@ def steering(command: Command) -> Command:
     return output_option(wait(click.argument("id")(command)))
 
 
-def steer(id: str, verb: str, body: dict[str, Any], *, wait: bool, output: str, answered: str | None = None) -> int:
+def steer(
+    id: str,
+    verb: str,
+    body: dict[str, Any],
+    *,
+    wait: bool,
+    output: str,
+    answered: str | None = None,
+    wanted: str = "succeeded",
+) -> int:
     """Send a decision about an operation and show what became of it."""
     from cli.gateway import connect, operation_path
     from cli.starting import followed
-    from cli.watch import attention_mark
+    from cli.watch import attention_mark, soon_after
 
     gateway = connect()
-    if wait and answered is None:
+    if answered is None:
         # What it waits for now may be shown a moment longer, and is no reason to stop following.
         answered = attention_mark(gateway.operation(id))
     after = gateway.post(operation_path(id, verb), body)
-    return followed(gateway, after, wait=wait, output=output, answered=answered)
+    if not wait:
+        after = soon_after(gateway, after, answered, ends=wanted == "aborted")
+    return followed(gateway, after, wait=wait, output=output, answered=answered, wanted=wanted)
 
 
 @operation.command("list")
@@ -157,7 +168,7 @@ def skip(id: str, **rest: Any) -> int:
 @steering
 def abort(id: str, reason: str, **rest: Any) -> int:
     """End an operation. What exists stays, and is listed."""
-    return steer(id, "abort", {"reason": reason}, **rest)
+    return steer(id, "abort", {"reason": reason}, wanted="aborted", **rest)
 
 
 @operation.command("approve")
@@ -174,7 +185,7 @@ def approve(id: str, reason: str, plan_hash: str | None, **rest: Any) -> int:
 @steering
 def reject(id: str, reason: str, **rest: Any) -> int:
     """Reject what an agent asked for. The operation ends and nothing is touched."""
-    return steer(id, "reject", {"reason": reason}, **rest)
+    return steer(id, "reject", {"reason": reason}, wanted="aborted", **rest)
 
 
 def failure(id: str) -> tuple[dict[str, Any], str | None]:
@@ -192,16 +203,22 @@ def failure(id: str) -> tuple[dict[str, Any], str | None]:
 
 
 def confirmed_plan(id: str) -> str:
-    """The hash of the operation's plan, once a person has seen the operation and said yes."""
+    """The hash of the operation's plan, once a person has seen what it would do and cost, and said yes."""
     from cli.decide import is_interactive
-    from cli.errors import say
-    from cli.gateway import connect
+    from cli.errors import CliError, say
+    from cli.gateway import connect, operation_path
+    from cli.plan import plan_lines
     from cli.view import operation_lines
 
+    look = f"`instantstart operation get {id}`"
     if not is_interactive():
-        raise click.UsageError("--plan-hash says which plan is approved, where nobody can be asked")
-    found = connect().operation(id)
-    say("\n".join(operation_lines(found)))
-    click.confirm(f"Approve plan {found['plan_hash']}?", abort=True, err=True)
+        raise click.UsageError(f"nobody can be asked here: say with --plan-hash which plan you have seen ({look})")
+    gateway = connect()
+    found = gateway.operation(id)
+    if found["phase"] != "waiting_for_approval":
+        raise CliError(f"{id} waits for no approval", remedy=f"See {look}.")
+    plan = gateway.send("POST", "/plans", gateway.get(operation_path(id, "spec")))
+    say("\n".join([*operation_lines(found), "", *plan_lines(plan)]))
     plan_hash: str = found["plan_hash"]
+    click.confirm(f"Approve plan {plan_hash}?", abort=True, err=True)
     return plan_hash

@@ -154,7 +154,7 @@ def contents(tag: str, claim: str, prefix: str, limit: int, output: str, **query
     emit(output, _collected(path, limit, prefix=prefix, **query), _content_lines)
 
 
-def _collected(path: str, limit: int, **query: str | None) -> dict[str, Any]:
+def _collected(path: str, limit: int, **query: Any) -> dict[str, Any]:
     """Pages as one, of at most ``limit`` entries; with the token of the next page where there is more."""
     from cli.gateway import PAGE_SIZE, connect
 

@@ -37,10 +37,15 @@ def stack_options(command: Command) -> Command:
 @data_option
 @stack_options
 @click.option("--free-ports", is_flag=True, help="Where a port is taken, use another one.")
+@click.option(
+    "--encrypt", is_flag=True, help="Encrypt what Temporal keeps, from now on, with a key in the data folder."
+)
 @click.option("--detach", is_flag=True, help="Return when everything works; `instantstart down` ends it.")
 @click.option("--tied", is_flag=True, hidden=True, help="Stop when standard input ends.")
 @output_option
-def up(data: Path | None, free_ports: bool, detach: bool, tied: bool, output: str, **choices: Any) -> None:
+def up(
+    data: Path | None, free_ports: bool, encrypt: bool, detach: bool, tied: bool, output: str, **choices: Any
+) -> None:
     """Run the local stack: Temporal, the sandbox, a worker and the gateway.
 
     It stays in the foreground until Ctrl-C; everything is kept in the data folder and found again by the next `up`.
@@ -51,6 +56,8 @@ def up(data: Path | None, free_ports: bool, detach: bool, tied: bool, output: st
     from cli.stack.supervisor import StackError
 
     settings = stack_settings(data, choices)
+    if encrypt:
+        settings.folder.encrypt()
     try:
         if detach:
             stack = start_stack(settings, free_ports=free_ports, keep=True)

@@ -16,9 +16,10 @@ from cli.stack.settings import StackSettings
 from cli.stack.supervisor import StackError
 
 NOTHING = os.devnull
-LEAKY = ("AWS_", "TEMPORAL_", "HELM_", "KUBE", "INSTANTSTART_TOKEN", "INSTANTSTART_URL")
+LEAKY = ("AWS_", "TEMPORAL_", "HELM_", "KUBE", "INSTANTSTART_TOKEN", "INSTANTSTART_URL", "INSTANTSTART_CODEC_")
 """Prefixes of variables that lead to other accounts, servers and clusters, or hold secrets of other gateways."""
 
+METRICS_ADDRESS = "INSTANTSTART_METRICS_ADDRESS"
 REGIONS = ("us-west-2", "us-east-1", "us-east-2", "eu-west-1")
 POLL_SECONDS = 0.5
 SHORTFALL_PATIENCE = 600.0
@@ -42,43 +43,57 @@ def base(ambient: Mapping[str, str]) -> dict[str, str]:
 def platform(settings: StackSettings, ambient: Mapping[str, str]) -> dict[str, str]:
     """What the worker and the gateway run with."""
     access_key, secret_key = sandbox_credentials(ambient)
-    return base(ambient) | {
-        "AWS_ENDPOINT_URL": settings.sandbox_url,
-        "AWS_ACCESS_KEY_ID": access_key,
-        "AWS_SECRET_ACCESS_KEY": secret_key,
-        "AWS_REGION": settings.region,
-        "AWS_DEFAULT_REGION": settings.region,
-        "AWS_CONFIG_FILE": NOTHING,
-        "AWS_SHARED_CREDENTIALS_FILE": NOTHING,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "KUBECONFIG": NOTHING,
-        "TEMPORAL_ADDRESS": f"{HOST}:{settings.ports.temporal}",
-        "TEMPORAL_NAMESPACE": "default",
-        # A profile in the user's own file could add a key or TLS to this address.
-        "TEMPORAL_CONFIG_FILE": NOTHING,
-        "INSTANTSTART_DATA_DIR": str(settings.folder.path),
-        "INSTANTSTART_DEFAULT_REGION": settings.region,
-        "INSTANTSTART_REGIONS": ",".join(dict.fromkeys((settings.region, *REGIONS))),
-        "INSTANTSTART_POLL_SECONDS": str(POLL_SECONDS),
-        "INSTANTSTART_SETTLE_SECONDS": "1",
-        # One worker on one machine: when it is gone, nobody else has its workflows in memory.
-        "INSTANTSTART_STICKY_SECONDS": "3",
-        # The sandbox does not throttle unless it is told to.
-        "INSTANTSTART_AWS_CALLS_PER_SECOND": "500",
-        "INSTANTSTART_SHORTFALL_PATIENCE": str(max(5.0, SHORTFALL_PATIENCE / settings.speed)),
-        "INSTANTSTART_HYPERPOD_CHART": str(ROOT / "sandbox" / "charts" / "hyperpod-dependencies"),
-        "INSTANTSTART_KUBERAY_CHART": str(ROOT / "sandbox" / "charts" / "kuberay-operator"),
-        "INSTANTSTART_KEDA_CHART": str(ROOT / "sandbox" / "charts" / "keda"),
-        "INSTANTSTART_LOAD_BALANCER_CONTROLLER_CHART": str(
-            ROOT / "sandbox" / "charts" / "aws-load-balancer-controller"
-        ),
-        "INSTANTSTART_HELM": helm(),
-        "INSTANTSTART_HUGGING_FACE_ENDPOINT": f"{settings.sandbox_url}/_hub",
-        "INSTANTSTART_SEAL_KEY_FILE": str(settings.folder.seal_key()),
-        "INSTANTSTART_TEMPORAL_UI_URL": settings.temporal_ui_url,
-        "INSTANTSTART_HOST": HOST,
-        "INSTANTSTART_PORT": str(settings.ports.gateway),
-    }
+    keys = settings.folder.codec_keys
+    codec = {"INSTANTSTART_CODEC_KEY_FILE": str(keys)} if keys.exists() else {}
+    return (
+        base(ambient)
+        | codec
+        | {
+            "AWS_ENDPOINT_URL": settings.sandbox_url,
+            "AWS_ACCESS_KEY_ID": access_key,
+            "AWS_SECRET_ACCESS_KEY": secret_key,
+            "AWS_REGION": settings.region,
+            "AWS_DEFAULT_REGION": settings.region,
+            "AWS_CONFIG_FILE": NOTHING,
+            "AWS_SHARED_CREDENTIALS_FILE": NOTHING,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "KUBECONFIG": NOTHING,
+            "TEMPORAL_ADDRESS": f"{HOST}:{settings.ports.temporal}",
+            "TEMPORAL_NAMESPACE": "default",
+            # A profile in the user's own file could add a key or TLS to this address.
+            "TEMPORAL_CONFIG_FILE": NOTHING,
+            "INSTANTSTART_DATA_DIR": str(settings.folder.path),
+            "INSTANTSTART_DEFAULT_REGION": settings.region,
+            "INSTANTSTART_REGIONS": ",".join(dict.fromkeys((settings.region, *REGIONS))),
+            "INSTANTSTART_POLL_SECONDS": str(POLL_SECONDS),
+            "INSTANTSTART_SETTLE_SECONDS": "1",
+            # One worker on one machine: when it is gone, nobody else has its workflows in memory.
+            "INSTANTSTART_STICKY_SECONDS": "3",
+            # The sandbox does not throttle unless it is told to.
+            "INSTANTSTART_AWS_CALLS_PER_SECOND": "500",
+            "INSTANTSTART_SHORTFALL_PATIENCE": str(max(5.0, SHORTFALL_PATIENCE / settings.speed)),
+            "INSTANTSTART_HYPERPOD_CHART": str(ROOT / "sandbox" / "charts" / "hyperpod-dependencies"),
+            "INSTANTSTART_KUBERAY_CHART": str(ROOT / "sandbox" / "charts" / "kuberay-operator"),
+            "INSTANTSTART_KEDA_CHART": str(ROOT / "sandbox" / "charts" / "keda"),
+            "INSTANTSTART_LOAD_BALANCER_CONTROLLER_CHART": str(
+                ROOT / "sandbox" / "charts" / "aws-load-balancer-controller"
+            ),
+            "INSTANTSTART_HELM": helm(),
+            "INSTANTSTART_HUGGING_FACE_ENDPOINT": f"{settings.sandbox_url}/_hub",
+            "INSTANTSTART_MLFLOW_ENDPOINT": settings.sandbox_url,
+            "INSTANTSTART_SEAL_KEY_FILE": str(settings.folder.seal_key()),
+            "INSTANTSTART_TEMPORAL_UI_URL": settings.temporal_ui_url,
+            "INSTANTSTART_HOST": HOST,
+            "INSTANTSTART_PORT": str(settings.ports.gateway),
+        }
+    )
+
+
+def beside(worker: Mapping[str, str]) -> dict[str, str]:
+    """What the gateway runs with on the machine of a worker that runs with ``worker``: where that one serves metrics,
+    the gateway serves its own one port on."""
+    host, _, port = worker.get(METRICS_ADDRESS, "").rpartition(":")
+    return {**worker, METRICS_ADDRESS: f"{host}:{int(port) + 1}"} if port.isdigit() else dict(worker)
 
 
 def helm() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -125,6 +126,17 @@ class DataFolder:
         if not file.exists():
             _write_private_text(file, new_key() + "\n")
         return file
+
+    @property
+    def codec_keys(self) -> Path:
+        """The keys that payloads are encrypted with in Temporal; where there is no such file, they stay readable."""
+        return self.path / "codec.keys"
+
+    def encrypt(self) -> None:
+        """Have payloads encrypted from the next start on: once there are keys, they are needed for what there is."""
+        if not self.codec_keys.exists():
+            self.create()
+            _write_private_text(self.codec_keys, base64.b64encode(secrets.token_bytes(32)).decode() + "\n")
 
     def wipe(self) -> None:
         """Remove what the stack knows: Temporal's and the sandbox's state together, since one is about the other."""

@@ -26,7 +26,7 @@ def services(settings: StackSettings) -> list[Service]:
             name="temporal",
             argv=temporal_argv(settings),
             env=plain,
-            ready=lambda: probe.temporal_knows(ports.temporal_ui, (*visibility.KEYWORDS, *visibility.BOOLS)),
+            ready=lambda: probe.temporal_knows(ports.temporal_ui, visibility.ATTRIBUTES),
         ),
         Service(
             name="sandbox",
@@ -51,7 +51,7 @@ def services(settings: StackSettings) -> list[Service]:
         Service(
             name="gateway",
             argv=python("server"),
-            env=platform | {"INSTANTSTART_MCP_STATE_KEY": settings.folder.mcp_state_key()},
+            env=environment.beside(platform) | {"INSTANTSTART_MCP_STATE_KEY": settings.folder.mcp_state_key()},
             ready=lambda: probe.answers(ports.gateway, READY),
         ),
     ]
@@ -65,11 +65,14 @@ def python(module: str, *arguments: str) -> list[str]:
 def temporal_argv(settings: StackSettings) -> list[str]:
     # WAL doubles the throughput of Temporal's SQLite and survives a killed server as well as the default does.
     pragmas = ("journal_mode=WAL", "synchronous=NORMAL")
-    attributes = [f"{name}=Keyword" for name in visibility.KEYWORDS] + [f"{name}=Bool" for name in visibility.BOOLS]
+    attributes = [f"{name}={kind}" for name, kind in visibility.ATTRIBUTES.items()]
     return [
         *(environment.temporal_binary(), "server", "start-dev", "--ui-disable-news-fetch"),
         *("--ip", HOST, "--port", str(settings.ports.temporal), "--ui-port", str(settings.ports.temporal_ui)),
         *("--db-filename", str(settings.folder.temporal), "--log-level", "warn"),
         *(part for pragma in pragmas for part in ("--sqlite-pragma", pragma)),
         *(part for attribute in attributes for part in ("--search-attribute", attribute)),
+        # As in deploy/compose/temporal/dynamic.yaml: memos are some kilobytes, where the default warns of two.
+        *("--dynamic-config-value", "limit.memoSize.warn=32768"),
+        *(("--ui-codec-endpoint", f"{settings.gateway_url}/codec") if settings.folder.codec_keys.exists() else ()),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from sandbox.aws.eks.catalog import ADDONS
 from sandbox.aws.hyperpod import HyperPod
 from sandbox.aws.hyperpod.switches import Switches
 from sandbox.aws.quotas import table
+from sandbox.aws.training_jobs import TrainingJobs
 from sandbox.aws.world import World
 
 DEFAULT_REGION = "us-west-2"
@@ -23,8 +25,8 @@ DEFAULT_REGION = "us-west-2"
 class AwsAdmin:
     """Routes under ``/_sandbox/``. Places are chosen with ``?region=`` and ``?account=``."""
 
-    def __init__(self, world: World, hyperpod: HyperPod, lock: threading.RLock) -> None:
-        self.world, self.hyperpod, self._lock = world, hyperpod, lock
+    def __init__(self, world: World, hyperpod: HyperPod, lock: threading.RLock, training_jobs: TrainingJobs) -> None:
+        self.world, self.hyperpod, self._lock, self.training_jobs = world, hyperpod, lock, training_jobs
 
     def register(self, admin: Admin) -> None:
         def locked(handler: Callable[[AdminRequest], Any]) -> Callable[[AdminRequest], Any]:
@@ -47,6 +49,7 @@ class AwsAdmin:
         for method in ("GET", "PUT"):
             admin.route(method, "addons", locked(self._addons))
             admin.route(method, "file-systems", locked(self._file_systems))
+            admin.route(method, "training-jobs", locked(self._training_jobs))
 
     def _capacity(self, request: AdminRequest) -> Any:
         knobs = self.world.knobs
@@ -103,6 +106,16 @@ class AwsAdmin:
         if request.method == "PUT":
             self.world.knobs.broken_file_systems = [str(text) for text in _object(request).get("failing", [])]
         return {"failing": self.world.knobs.broken_file_systems}
+
+    def _training_jobs(self, request: AdminRequest) -> Any:
+        """``{"failing": {pattern of names: cause}}``: how training jobs of SageMaker fail that begin to train from now
+        on: a cause as for pods, or the text of FailureReason."""
+        if request.method == "PUT":
+            failing = {str(name): str(why) for name, why in (_object(request).get("failing") or {}).items()}
+            for pattern in failing:
+                re.compile(pattern)
+            self.training_jobs.state.failing = failing
+        return {"failing": self.training_jobs.state.failing}
 
     def _hyperpod(self, request: AdminRequest) -> Any:
         """See :class:`sandbox.aws.hyperpod.switches.Switches`."""

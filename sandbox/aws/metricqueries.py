@@ -12,6 +12,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from sandbox import credentials
+from sandbox.aws import signatures
+from sandbox.aws.authorization.facts import METRICS
+from sandbox.aws.overlay import Overlay
 from sandbox.aws.workspaces import Prometheus
 
 PATH = re.compile(r"/workspaces/(ws-[\w-]+)/api/v1/query")
@@ -21,8 +24,8 @@ Answered = tuple[int, dict[str, Any]]
 
 
 class MetricQueries:
-    def __init__(self, workspaces: Prometheus) -> None:
-        self._workspaces = workspaces
+    def __init__(self, workspaces: Prometheus, overlay: Overlay) -> None:
+        self._workspaces, self._overlay = workspaces, overlay
 
     def answer(self, environ: dict[str, Any]) -> Answered | None:
         """None for a request that is no query."""
@@ -32,6 +35,15 @@ class MetricQueries:
         scope = SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
         if scope is None:
             return 403, {"message": "Missing Authentication Token"}
+        caller, agent = signatures.claimed(environ), environ.get("HTTP_USER_AGENT", "")
+        service, _, operation = METRICS.partition(":")
+        self._overlay.calls.count(service, operation, scope[1], caller, agent)
+        arn = f"arn:aws:aps:{scope[1]}:{credentials.ACCOUNT}:workspace/{found[1]}"
+        guard = self._overlay.guard if caller == credentials.ROLE_ARN else None
+        with self._overlay.lock:
+            refusal = guard.refusal(METRICS, arn) if guard is not None else None
+        if refusal is not None:
+            return 403, {"message": refusal}
         workspace = self._workspaces.held((credentials.ACCOUNT, scope[1])).get(found[1])
         if workspace is None:
             return 404, {"message": f"Workspace not found: {found[1]}"}

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from moto.core.exceptions import ServiceException
 from moto.core.utils import get_service_model
@@ -26,6 +26,8 @@ from sandbox.aws.backends import Moto
 from sandbox.aws.call import AwsError, Call, Response, is_read
 from sandbox.aws.identify import resource_of
 from sandbox.aws.protocol import Wire
+from sandbox.aws.sts import principal
+from sandbox.calls import Calls
 from sandbox.clock import Clock
 from sandbox.faults import Faults, Rule
 from sandbox.hub.app import PREFIX as HUB
@@ -40,6 +42,19 @@ VIRTUAL_HOST = re.compile(r"^(?P<bucket>[a-z0-9][a-z0-9.-]+)\.(?P<host>localhost
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Call], Any]
+
+
+class Guard(Protocol):
+    """Says what the sandbox's caller may do. (``sandbox/aws/authorization``)"""
+
+    @property
+    def on(self) -> bool: ...
+
+    def __call__(self, call: Call) -> None:
+        """Raises AwsError for a call that is not allowed."""
+
+    def refusal(self, action: str, arn: str) -> str | None:
+        """Why an action of a data plane is not allowed; None if it is."""
 
 
 class Overlay:
@@ -57,6 +72,9 @@ class Overlay:
         self.lock = threading.RLock()
         self.moto = Moto()
         self.hub = Hub(faults, touch)
+        self.calls = Calls()
+        self.guard: Guard | None = None
+        """What the sandbox's caller is allowed; None: everything."""
         self._touch = touch
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._wrappers: dict[str, Callable[[Call, Handler], Any]] = {}
@@ -99,11 +117,12 @@ class Overlay:
         try:
             response = self._serve(environ, wire, request_id)
         except _Dropped:
-            return _drop(environ)
+            return drop(environ)
         start_response(f"{response.status} {_reason(response.status)}", response.headers)
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else response.body]
 
     def _serve(self, environ: dict[str, Any], wire: Wire, request_id: str) -> Response:
+        self._count(environ, wire)
         before = self._fault(wire, "before")
         if before is not None and before.action != "latency":
             self._note(environ, wire, request_id, None, before)
@@ -119,6 +138,15 @@ class Overlay:
         if after is not None and after.action in ("error", "http500"):
             return _fault_response(wire, after, request_id)
         return response
+
+    def _count(self, environ: dict[str, Any], wire: Wire) -> None:
+        with self.lock:
+            account = _account(wire.access_key)
+            issued = wire.access_key in backends.iam(account).access_keys
+            known = issued or wire.access_key == credentials.ACCESS_KEY_ID
+            signed = Call(wire.service, wire.name, account, wire.region, {}, wire.access_key)
+            caller = principal(signed) if known else "unknown" if wire.access_key else "anonymous"
+        self.calls.count(wire.service, wire.name, wire.region, caller, environ.get("HTTP_USER_AGENT", ""))
 
     def _fault(self, wire: Wire, phase: str) -> Rule | None:
         rule = self.faults.pick("aws", wire.service, wire.name, phase, wire.text)
@@ -142,6 +170,9 @@ class Overlay:
             environ["HTTP_X_MOTO_ACCOUNT_ID"] = call.account
             error: Any = None
             try:
+                if self.guard is not None and self.guard.on:
+                    call.params = _parse(wire, strict=False) if wire.operation is not None else {}
+                    self.guard(call)
                 result = self._handle(wire, call)
             except ServiceException as raised:
                 result = error = raised
@@ -314,7 +345,7 @@ def _fault_response(wire: Wire, rule: Rule, request_id: str) -> Response:
     return Response(response.status, response.headers + list(rule.headers.items()), response.body)
 
 
-def _drop(environ: dict[str, Any]) -> Iterable[bytes]:
+def drop(environ: dict[str, Any]) -> Iterable[bytes]:
     """Cut the connection without an answer."""
     connection = environ.get("werkzeug.socket")
     if connection is not None:

@@ -3,6 +3,7 @@
 - moto judges by a bucket policy without reading its conditions, so that the usual "deny what does not come over TLS"
   denies everything. Here a statement with a condition does not count.
 - moto's DescribeNatGateways leaves filters by tag out.
+- moto's routes stay active when the NAT gateway that they lead to is gone; EC2 calls them blackholes.
 - moto's ListObjectsV2 fails with an internal error for a continuation token that it did not give.
 """
 
@@ -12,6 +13,7 @@ import json
 from typing import Any
 
 from moto.ec2.models.nat_gateways import NatGateway, NatGatewayBackend
+from moto.ec2.models.route_tables import Route
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.exceptions import InvalidContinuationToken
 from moto.s3.models import FakeBucket, S3Backend
@@ -24,6 +26,7 @@ def apply() -> None:
     """Repair moto in this process. May be repeated."""
     FakeBucket.get_permission = _permission  # type: ignore[method-assign,assignment]
     NatGatewayBackend.describe_nat_gateways = _nat_gateways_by_tag  # type: ignore[method-assign,assignment]
+    Route.state = property(_route_state)  # type: ignore[method-assign,assignment]
     S3Backend._get_results_from_token = _keys_after_known  # type: ignore[method-assign,assignment]
 
 
@@ -48,6 +51,12 @@ def _nat_gateways_by_tag(
             key = name.removeprefix("tag:")
             found = [nat for nat in found if any(t["key"] == key and t["value"] in values for t in nat.get_tags())]
     return found
+
+
+def _route_state(route: Route) -> str:
+    """(EC2 API: Route, state)"""
+    gone = route.nat_gateway is not None and route.nat_gateway.state in ("deleting", "deleted")
+    return "blackhole" if gone else "active"
 
 
 def _keys_after_known(backend: S3Backend, keys: Any, token: Any) -> Any:

@@ -18,6 +18,7 @@ from sandbox.aws.call import AwsError, Call
 from sandbox.aws.eks import Eks
 from sandbox.aws.fsx import Fsx
 from sandbox.aws.hyperpod import HyperPod
+from sandbox.aws.mlflow import Mlflow
 from sandbox.aws.workspaces import Grafana, Prometheus
 from sandbox.aws.world import Place, World, paginate
 
@@ -40,10 +41,17 @@ class Tagging:
     """Handlers of the Resource Groups Tagging API's operations."""
 
     def __init__(
-        self, world: World, eks: Eks, hyperpod: HyperPod, prometheus: Prometheus, grafana: Grafana, fsx: Fsx
+        self,
+        world: World,
+        eks: Eks,
+        hyperpod: HyperPod,
+        prometheus: Prometheus,
+        grafana: Grafana,
+        fsx: Fsx,
+        mlflow: Mlflow,
     ) -> None:
         self.world, self.eks, self.hyperpod = world, eks, hyperpod
-        self.prometheus, self.grafana, self.fsx = prometheus, grafana, fsx
+        self.prometheus, self.grafana, self.fsx, self.mlflow = prometheus, grafana, fsx, mlflow
 
     def GetResources(self, call: Call) -> Any:
         p = call.params
@@ -98,10 +106,11 @@ class Tagging:
     def _all(self, place: Place) -> Iterator[Tagged]:
         yield from self._moto(place)
         yield from self._ec2(place)
-        for kind, arn, tags in self._own(place):
+        for kind, arn, tags in self.own(place):
             yield Tagged(arn, kind, tags, _changer(tags))
 
-    def _own(self, place: Place) -> Iterator[tuple[str, str, dict[str, str]]]:
+    def own(self, place: Place) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """Kind, ARN and tags of what is not moto's."""
         for eks in self.eks.state.clusters.get(place, {}).values():
             yield "eks:cluster", eks.arn, eks.tags
             for kind, parts in (
@@ -122,6 +131,10 @@ class Tagging:
             yield "grafana:workspace", workspace.arn, workspace.tags
         for file_system in self.fsx.held(place).values():
             yield "fsx:file-system", file_system.arn, file_system.tags
+        for server in self.mlflow.servers(place).values():
+            yield "sagemaker:mlflow-tracking-server", server.arn, server.tags
+        for app in self.mlflow.apps(place).values():
+            yield "sagemaker:mlflow-app", app.arn, app.tags
         if place[1] == GLOBAL_REGION:
             for arn, provider in backends.iam(place[0]).open_id_providers.items():
                 yield "iam:oidc-provider", arn, provider.tags

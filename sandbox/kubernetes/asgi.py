@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -124,7 +125,7 @@ class Application:
         cluster, inner = found
         call = Call(scope["method"], inner.rstrip("/") or "/", query, headers, body, ANYBODY)
         try:
-            await _send(await self._answer(cluster, call), receive, send)
+            await _send(await self._answer(cluster, call), receive, _dated(send, cluster))
         except (LostConnection, WatchDropped):
             _abort(send)
 
@@ -212,6 +213,18 @@ def _failure(error: ApiError) -> Reply:
     answer = reply(error.status(), error.code)
     answer.headers += list((error.headers or {}).items())
     return answer
+
+
+def _dated(send: Any, cluster: Cluster) -> Any:
+    """``send`` with the header Date of the cluster's clock: callers reckon the ages of its objects by it."""
+
+    async def dated(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            date = (b"date", formatdate(cluster.now(), usegmt=True).encode())
+            message = {**message, "headers": [*message.get("headers", ()), date]}
+        await send(message)
+
+    return dated
 
 
 async def _read(receive: Any) -> bytes | None:

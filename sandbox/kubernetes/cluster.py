@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.clock import Clock
@@ -26,6 +27,7 @@ from .scripts.runner import ScriptRunner, Scripts
 from .serving import Serving
 from .store import Store
 from .tokens import ServiceAccountTokens
+from .training.runs import Runs
 
 DEFAULT_VERSION = "1.34"
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -47,12 +49,15 @@ class Cluster:
         cloud: Cloud | None = None,
         pod_faults: PodFaults | None = None,
         scripts: ScriptRunner | None = None,
+        identified: Callable[[str, str], None] | None = None,
     ) -> None:
         self.identifier = identifier
         self.clock = clock
         self.facts = facts
         self.cloud = cloud
         self.credentials = credentials or {}
+        self._identified = identified or (lambda principal, region: None)
+        self._known_tokens: deque[str] = deque(maxlen=64)
         self.entries: dict[str, AccessEntry] = {}
         self.addons: dict[str, str] = {}
         """Version by name of the add-ons that were installed."""
@@ -64,6 +69,7 @@ class Cluster:
         self.registry.root_certificate = lambda: root_certificate
         self.logs = PodLogs()
         self.serving = Serving(self, pod_faults or PodFaults())
+        self.training = Runs(self)
         self.prometheus = Prometheus(self, self.serving.faults.queries)
         self.scripts = Scripts(self, scripts or ScriptRunner())
         region = facts.region if facts else "us-west-2"
@@ -187,6 +193,9 @@ class Cluster:
         except InvalidToken as error:
             log.info("cluster %s refused a token: %s", self.name, error)
             return None
+        if token not in self._known_tokens:
+            self._known_tokens.append(token)
+            self._identified(credential.principal_arn, self.facts.region if self.facts else "")
         entry = self.entries.get(credential.principal_arn)
         if entry is None:
             return None
@@ -225,6 +234,7 @@ class Cluster:
                 "nodes": self.nodes,
                 "logs": self.logs.dump(),
                 "serving": self.serving.dump(),
+                "training": self.training.dump(),
                 "store": self.store.dump(),
                 "controllers": self.controllers.dump(),
             }
@@ -236,6 +246,7 @@ class Cluster:
             self.addon_configurations = dumped.get("addon_configurations", {})
             self.logs.load(dumped["logs"])
             self.serving.load(dumped.get("serving", {}))
+            self.training.load(dumped.get("training", {}))
             self.store.load(dumped["store"])
             for definition in self.store.objects(
                 self.registry.type("customresourcedefinitions", "apiextensions.k8s.io")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -33,6 +33,8 @@ class ClusterSet:
         self.by_id: dict[str, Cluster] = {}
         self.cloud: Cloud | None = None
         """AWS behind the clusters that are added from now on."""
+        self.identified: Callable[[str, str], None] = lambda principal, region: None
+        """Told the principal and region of every new EKS token, for clusters that are added from now on."""
         self.pod_faults = PodFaults()
         self.scripts = ScriptRunner()
         self._credentials = credentials
@@ -56,6 +58,7 @@ class ClusterSet:
             cloud=self.cloud,
             pod_faults=self.pod_faults,
             scripts=self.scripts,
+            identified=self.identified,
         )
 
     def add(self, name: str, facts: ClusterFacts | None = None) -> Cluster:

@@ -22,8 +22,8 @@ VALID_SECONDS = 15 * 60
 CLOCK_SKEW = 5 * 60
 CLUSTER_HEADER = "x-k8s-aws-id"
 
-_STS_HOST = re.compile(r"sts(-fips)?(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?|127\.0\.0\.1(:\d+)?|localhost(:\d+)?")
-"""STS, or a sandbox that stands in for it."""
+_STS_HOST = re.compile(r"sts(-fips)?(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?|(127\.0\.0\.1|[a-z0-9-]+)(:\d+)?")
+"""STS, or a sandbox that stands in for it: on this machine, or under a name without dots in a network of its own."""
 
 
 @dataclass(frozen=True)

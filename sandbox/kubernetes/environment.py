@@ -93,9 +93,29 @@ def surroundings(cluster: Cluster, pod: Json, container: Json) -> Surroundings:
         env = variables(cluster, pod, container)
     except ConfigError:
         env = {}
+    meta = pod["metadata"]
     return Surroundings(
-        env, _mounts(pod, container), _accelerators(cluster, pod, container), pod["metadata"]["namespace"]
+        env,
+        _mounts(pod, container),
+        _accelerators(cluster, pod, container),
+        meta["namespace"],
+        labels=dict(meta.get("labels") or {}),
+        annotations=dict(meta.get("annotations") or {}),
+        files=_files(cluster, pod, container),
     )
+
+
+def _files(cluster: Cluster, pod: Json, container: Json) -> tuple[str, ...]:
+    """The texts of the ConfigMaps that are mounted into a container, but for programs."""
+    mounted = {mount["name"] for mount in container.get("volumeMounts") or []}
+    names = [
+        name
+        for volume in dig(pod, "spec.volumes", [])
+        if volume["name"] in mounted and (name := dig(volume, "configMap.name"))
+    ]
+    kind, namespace = cluster.registry.type("configmaps"), pod["metadata"]["namespace"]
+    held = (cluster.store.get(kind, namespace, name) for name in names)
+    return tuple(str(text) for found in held for key, text in dig(found, "data", {}).items() if not key.endswith(".py"))
 
 
 def _mounts(pod: Json, container: Json) -> tuple[str, ...]:

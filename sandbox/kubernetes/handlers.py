@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from . import errors, eventapi, ownership, patches, selectors, watches
@@ -14,7 +16,7 @@ from .replies import Reply, Stream, list_form, object_reply, presented, reply, s
 from .requests import Call
 from .resources import RETURNS_DELETED_OBJECT, Json, ResourceType
 from .schemas import prune
-from .store import object_key
+from .store import ObjectKey, object_key
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -55,12 +57,16 @@ def create(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | No
     return object_reply(call, kind, created, cluster.now(), 201)
 
 
-def _selected(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None) -> list[Json]:
+def _selected(
+    cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, after: ObjectKey | None = None
+) -> Iterator[Json]:
+    """What is asked for, in order; with ``after`` what follows that key."""
     test = selectors.predicate(kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))
-    found = [
-        obj for key, obj in sorted(cluster.store.objects(kind).items()) if namespace is None or key[0] == namespace
-    ]
-    return [obj for obj in found if test(obj)] if test else found
+    stored = cluster.store.objects(kind)
+    keys = sorted(
+        key for key in stored if (namespace is None or key[0] == namespace) and (after is None or key > after)
+    )
+    return (stored[key] for key in keys if test is None or test(stored[key]))
 
 
 def list_objects(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None) -> Reply | Stream:
@@ -71,21 +77,22 @@ def list_objects(cluster: Cluster, call: Call, kind: ResourceType, namespace: st
     asked = call.query.get("resourceVersion", "")
     if asked.isdigit() and int(asked) > store.revision:
         raise watches.too_large(int(asked), store.revision)
-    objects = _selected(cluster, call, kind, namespace)
     meta: Json = {"resourceVersion": str(store.revision)}
+    after: ObjectKey | None = None
     if token := call.query.get("continue"):
         revision, after = _read_continue(token)
         if revision < store.floor:
             message = "The provided continue parameter is too old to display a consistent list result."
             raise errors.expired(message)
-        objects = [obj for obj in objects if object_key(obj) > after]
     limit = int(call.query.get("limit") or 0)
-    if 0 < limit < len(objects):
-        last = object_key(objects[limit - 1])
-        token_text = json.dumps([store.revision, *last])
+    following = _selected(cluster, call, kind, namespace, after)
+    objects = list(islice(following, limit or None))
+    if limit and (more := next(following, None)) is not None:
+        token_text = json.dumps([store.revision, *object_key(objects[-1])])
         meta["continue"] = base64.urlsafe_b64encode(token_text.encode()).decode()
-        meta["remainingItemCount"] = len(objects) - limit
-        objects = objects[:limit]
+        if not (call.query.get("labelSelector") or call.query.get("fieldSelector")):
+            # With selectors it is not told. (Kubernetes API: ListMeta)
+            meta["remainingItemCount"] = sum(1 for _ in chain([more], following))
     return reply(list_form(call, kind, objects, meta, cluster.now()))
 
 
@@ -101,7 +108,8 @@ def delete_collection(cluster: Cluster, call: Call, kind: ResourceType, namespac
     options = call.delete_options()
     stored = stored_kind(cluster, kind)
     deleted = [
-        cluster.registry.delete(stored, obj, options, call.dry_run) for obj in _selected(cluster, call, kind, namespace)
+        cluster.registry.delete(stored, obj, options, call.dry_run)
+        for obj in list(_selected(cluster, call, kind, namespace))
     ]
     meta = {"resourceVersion": str(cluster.store.revision)}
     return reply(list_form(call, kind, deleted, meta, cluster.now()))

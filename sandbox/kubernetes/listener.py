@@ -36,6 +36,8 @@ class Listener:
                 timeout_keep_alive=90,
                 timeout_graceful_shutdown=1,
                 proxy_headers=False,
+                # The applications say the sandbox's own time.
+                date_header=False,
                 h11_max_incomplete_event_size=1 << 20,
                 **files,  # type: ignore[arg-type]
             )

@@ -1,4 +1,4 @@
-"""Scripted misfortunes of pods, and scripted metrics: what tests and demos do to model servers.
+"""Scripted misfortunes of pods, and scripted metrics: what tests and demos do to model servers and trainings.
 
 A rule names pods by namespace, by the workload that they are of, and by image, and says what happens to them. One
 :class:`PodFaults` serves all clusters of a sandbox, those to come included.
@@ -13,14 +13,17 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from .objects import dig
+from .programs.crashes import CRASHES
 from .queries import Queries
 from .resources import Json
 
-IMAGE_PULL, OOM, SLOW, CRASH, HANG, ANSWER = (
+IMAGE_PULL, OOM, SLOW, CRASH_LOOP, HANG, ANSWER = (
     *("image_pull", "oom_at_load", "slow_load", "crash_loop"),
     *("hang", "answer"),
 )
-FAULTS = (IMAGE_PULL, OOM, SLOW, CRASH, HANG, ANSWER)
+CRASH, SLOW_STEPS, OUTLIER = "crash", "slow_steps", "outlier"
+"""What befalls trainings only."""
+FAULTS = (IMAGE_PULL, OOM, SLOW, CRASH_LOOP, HANG, ANSWER, CRASH, SLOW_STEPS, OUTLIER)
 _PATTERNS = ("namespace", "deployment", "image")
 
 
@@ -38,7 +41,7 @@ class PodFault:
     times: int | None = None
     """At most so many starts of containers (pulls of pods, answers)."""
     factor: float = 3.0
-    """Of slow_load: how many times as long."""
+    """Of slow_load and slow_steps: how many times as long."""
     after: float = 0.6
     """Of oom_at_load: the share of the load after which it happens."""
     status: int | None = None
@@ -48,6 +51,14 @@ class PodFault:
     """Of answer: real seconds before it begins."""
     pace: float = 0.0
     """Of answer: real seconds between two chunks of a stream."""
+    cause: str = "cuda_oom"
+    """Of crash: how the process fails, a name of ``programs/crashes.py``."""
+    step: int | None = None
+    """Of what befalls a training: at this step; without it at once."""
+    rank: int | None = None
+    """Of what befalls a training: on the node of this rank; without it on the last that matches."""
+    value: float | None = None
+    """Of outlier: the loss that is told instead; None is not a number."""
     since: float = 0.0
     """Sandbox time at which it was set."""
     caught: list[str] = field(default_factory=list)
@@ -60,6 +71,8 @@ class PodFault:
             raise ValueError(f"unknown fields: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
         if data.get("fault") not in FAULTS:
             raise ValueError(f"fault must be one of {', '.join(FAULTS)}, not {data.get('fault')!r}")
+        if data.get("cause", "cuda_oom") not in CRASHES:
+            raise ValueError(f"cause must be one of {', '.join(CRASHES)}, not {data['cause']!r}")
         for name in _PATTERNS:
             try:
                 re.compile(data.get(name, ""))
@@ -115,13 +128,28 @@ class PodFaults:
         with self._lock:
             return [asdict(rule) for rule in self._rules]
 
-    def pick(self, fault: str, clusters: tuple[str, ...], pod: Json, image: str, occasion: str) -> PodFault | None:
-        """The first rule of a kind that applies. ``occasion`` names what may be counted once."""
+    def any(self, fault: str) -> bool:
+        """Whether there is a rule of a kind."""
+        return any(rule.fault == fault for rule in self._rules)
+
+    def pick(
+        self,
+        fault: str,
+        clusters: tuple[str, ...],
+        pod: Json,
+        image: str,
+        occasion: str,
+        rank: int | None = None,
+    ) -> PodFault | None:
+        """The first rule of a kind that applies. ``occasion`` names what may be counted once, ``rank`` the pod's place
+        in a training."""
         if not self._rules:
             return None
         with self._lock:
             for rule in self._rules:
-                if rule.fault == fault and rule.matches(clusters, pod, image) and rule.catches(occasion):
+                if rule.fault != fault or (rank is not None and rule.rank not in (None, rank)):
+                    continue
+                if rule.matches(clusters, pod, image) and rule.catches(occasion):
                     return rule
         return None
 

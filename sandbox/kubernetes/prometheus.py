@@ -156,8 +156,11 @@ def _matches(operator: str, value: str, wanted: str) -> bool:
 
 
 def _change(points: list[tuple[float, float]], since: float) -> float | None:
-    """By how much a counter grows in a second; None without two points."""
+    """By how much a counter grows in a second; None without two points. Nobody scrapes between two queries: where only
+    one falls into the window, the counter has grown evenly since the one before."""
     inside = [point for point in points if point[0] >= since]
+    if len(inside) < 2:
+        inside = points[-2:]
     if len(inside) < 2:
         return None
     grown = sum(max(after - before, 0.0) for (_, before), (_, after) in pairwise(inside))

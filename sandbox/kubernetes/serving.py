@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from . import environment, podfaults, workers
 from .objects import dig, parse_time
 from .podfaults import PodFaults
-from .programs import Program, Server, identify, metrics, openai
+from .programs import Program, Server, identify, metrics, openai, ray
 from .programs.exchange import Answer, Request, as_json, as_text
 from .programs.metrics import Counters, Sample
-from .programs.model import PROMETHEUS, ROUTER
+from .programs.model import PROMETHEUS, RAY, ROUTER
 from .resources import Json
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 HANGS = 3600.0
 """Real seconds for which a server that hangs keeps its clients waiting."""
 _CRASH_SECONDS = 2.0
+_SCRIPTED = frozenset({"sandbox/run-seconds", "sandbox/exit-code", "sandbox/log"})
 _OUT_OF_MEMORY = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 22.06 GiB "
     "of which 1.03 GiB is free. Including non-PyTorch memory, this process has 21.02 GiB memory in use."
@@ -73,8 +74,12 @@ class Serving:
         """What a container runs since its last start."""
         run = run_name(pod, status)
         if run not in self._programs:
-            around = environment.surroundings(self.cluster, pod, container)
-            self._programs[run] = identify(container, around)
+            # What an annotation says of a container's run goes before what its command line says.
+            scripted = not _SCRIPTED.isdisjoint(pod["metadata"].get("annotations") or {})
+            spec = next(each for each in pod["spec"]["containers"] if each["name"] == container["name"])
+            around = environment.surroundings(self.cluster, pod, spec)
+            found = identify(spec, around)
+            self._programs[run] = None if scripted and found is not None and found.trainer is not None else found
         return self._programs[run]
 
     def forget(self, name: str) -> None:
@@ -92,18 +97,26 @@ class Serving:
 
     def hangs(self, pod: Json) -> bool:
         """Whether a container of the pod hangs: it does not hear a signal either."""
-        return any(
-            dig(status, "state.running")
-            and self.faults.pick(podfaults.HANG, self.clusters, pod, container.get("image", ""), run_name(pod, status))
-            for container, status in _containers(pod)
-        )
+        for container, status in _containers(pod):
+            if not dig(status, "state.running"):
+                continue
+            if self._trains(pod, container, status):
+                if self.cluster.training.stands_still(pod, container, status):
+                    return True
+            elif self._pick(podfaults.HANG, pod, container, status):
+                return True
+        return False
+
+    def _trains(self, pod: Json, container: Json, status: Json) -> bool:
+        program = self.program(pod, container, status)
+        return program is not None and program.trainer is not None
 
     def outlook(self, pod: Json, container: Json, status: Json, ends_after: float | None, exit_code: int) -> Outlook:
         """What becomes of a container that runs. ``ends_after``, ``exit_code``: of one that is no known program."""
         started = parse_time(dig(status, "state.running.startedAt"))
         program = self.program(pod, container, status)
         scripts, run = self.cluster.scripts, run_name(pod, status)
-        if scripts.runs(run, pod, container):
+        if (program is None or program.trainer is None) and scripts.runs(run, pod, container):
             end = scripts.ended(run, pod, container)
             code = end.exit_code if end is not None else 0
             over = self.cluster.now() if end is not None else None
@@ -111,6 +124,9 @@ class Serving:
         elif program is None:
             ends = None if ends_after is None else started + ends_after
             found = Outlook(started, ends_at=ends, exit_code=exit_code, reason="Error" if exit_code else "Completed")
+        elif program.trainer is not None:
+            ends, code, why = self.cluster.training.end_of(pod, container, status, started)
+            found = Outlook(started, ends_at=ends, exit_code=code, reason=why, known=True)
         else:
             found = _of_program(program, started, self._factor(pod, container, status, started))
         return self._spoil(found, pod, container, status, started)
@@ -124,9 +140,10 @@ class Serving:
 
     def _spoil(self, found: Outlook, pod: Json, container: Json, status: Json, started: float) -> Outlook:
         """What scripts do to a run."""
-        if rule := self._pick(podfaults.HANG, pod, container, status):
+        # A training that hangs is one of many processes, and counts as one.
+        if not self._trains(pod, container, status) and (rule := self._pick(podfaults.HANG, pod, container, status)):
             found = replace(found, broken_from=max(rule.since, started))
-        if rule := self._pick(podfaults.CRASH, pod, container, status):
+        if rule := self._pick(podfaults.CRASH_LOOP, pod, container, status):
             words = (rule.message or _CRASH,)
             found = _ended(found, max(rule.since, started + _CRASH_SECONDS), 1, "Error", words)
         rule = self._pick(podfaults.OOM, pod, container, status)
@@ -162,6 +179,8 @@ class Serving:
             answer = self._route(pod, server, port, request, counters)
         elif server.engine == PROMETHEUS:
             answer = self.cluster.prometheus.respond(request)
+        elif server.engine == RAY:
+            answer = ray.respond(server, request)
         else:
             text = metrics.exposition(self.samples(pod, server, counters))
             answer = openai.respond(server, request, counters, now, text)
@@ -204,7 +223,8 @@ class Serving:
             if dig(status, "state.running"):
                 outlook = self.outlook(pod, container, status, None, 0)
                 server = outlook.server
-                if server is not None and server.engine != PROMETHEUS and outlook.answers(self.cluster.now()):
+                counts = server is not None and server.engine not in (PROMETHEUS, RAY)
+                if server is not None and counts and outlook.answers(self.cluster.now()):
                     counters = self._counters.get(run_name(pod, status), Counters())
                     found += self.samples(pod, server, counters)
         return found

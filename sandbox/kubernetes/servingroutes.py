@@ -1,4 +1,5 @@
-"""Routes of the admin API for what happens to pods: ``/_sandbox/kubernetes/pods`` and ``…/kubernetes/metrics``."""
+"""Routes of the admin API for what happens to pods, nodes and metrics: ``/_sandbox/kubernetes/pods``, ``…/nodes``,
+``…/metrics`` and ``…/queries``."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from typing import Any
 
 from sandbox.admin import Admin, AdminError, AdminRequest
 
+from . import nodefaults
 from .clusterset import ClusterSet
 from .controllers.base import object_key
+from .controllers.training import TRAINING_JOBS
 from .objects import dig
 
 
@@ -20,6 +23,9 @@ def register(admin: Admin, clusters: ClusterSet, prefix: str, changed: Callable[
         """Let every kubelet look at its pods: what is now in force concerns those that run, too."""
         for cluster in list(clusters.by_id.values()):
             with cluster.lock:
+                cluster.training.refresh()
+                for job in list(cluster.store.objects_of(TRAINING_JOBS)):
+                    cluster.controllers.enqueue("training", job)
                 for pod in list(cluster.store.objects(cluster.registry.type("pods")).values()):
                     if dig(pod, "spec.nodeName"):
                         cluster.controllers.enqueue("kubelet", object_key(pod))
@@ -69,6 +75,23 @@ def register(admin: Admin, clusters: ClusterSet, prefix: str, changed: Callable[
             changed()
         return faults.queries.report()
 
+    def nodes(request: AdminRequest) -> dict[str, Any]:
+        body = request.body or {}
+        name, fault = body.get("node"), body.get("fault")
+        if not isinstance(name, str) or set(body) - {"node", "fault"}:
+            raise AdminError('a node\'s fault is {"node": NAME, "fault": NAME or null}')
+        for cluster in list(clusters.by_id.values()):
+            if cluster.store.get(cluster.registry.type("nodes"), None, name) is None:
+                continue
+            if fault is None:
+                nodefaults.heal(cluster, name)
+            else:
+                nodefaults.strike(cluster, name, str(fault))
+            changed()
+            return {"cluster": cluster.name, "node": name, "fault": fault}
+        raise AdminError(f"there is no node {name!r}", 404)
+
+    admin.route("POST", f"{prefix}nodes", nodes)
     for method in ("GET", "PUT", "DELETE"):
         admin.route(method, f"{prefix}queries", queries)
     for method in ("GET", "POST", "DELETE"):

@@ -85,6 +85,10 @@ class Store:
     def objects(self, kind: ResourceType) -> dict[ObjectKey, Json]:
         return self._objects.get(kind.storage_key) or {}
 
+    def objects_of(self, storage_key: StorageKey) -> dict[ObjectKey, Json]:
+        """Those of a kind that may not be served."""
+        return self._objects.get(storage_key) or {}
+
     def get(self, kind: ResourceType, namespace: str | None, name: str) -> Json | None:
         return self.objects(kind).get(((namespace or "") if kind.namespaced else "", name))
 

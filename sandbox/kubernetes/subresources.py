@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from . import errors, eviction, patches, selectors
+from . import errors, eviction, patches, podlogs, selectors
 from .errors import ApiError
-from .objects import clone, dig, json_path, parse_time, rfc3339
-from .replies import Reply, Stream, object_reply, reply, success, text
+from .objects import clone, dig, json_path, rfc3339
+from .replies import Reply, Stream, object_reply, reply, success
 from .requests import Call
 from .resources import Json, ResourceType
-from .store import Change, Subscription
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -26,7 +23,7 @@ def handle(
         case "scale":
             return scale(cluster, call, kind, namespace, name)
         case "log":
-            return log(cluster, call, kind, namespace, name)
+            return podlogs.log(cluster, call, kind, namespace, name)
         case "eviction":
             return evict(cluster, call, kind, namespace, name)
         case "binding":
@@ -93,118 +90,6 @@ def scale(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | Non
 
 def _method_not_allowed() -> ApiError:
     return ApiError(405, "the server does not allow this method on the requested resource")
-
-
-def _container(call: Call, pod: Json) -> str:
-    names = [c["name"] for c in [*dig(pod, "spec.initContainers", []), *dig(pod, "spec.containers", [])]]
-    wanted = call.query.get("container")
-    if wanted and wanted not in names:
-        raise ApiError(400, f"container {wanted} is not valid for pod {pod['metadata']['name']}")
-    annotated = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
-    main = [c["name"] for c in dig(pod, "spec.containers", [])]
-    if not wanted and len(main) > 1 and annotated is None:
-        raise ApiError(
-            400,
-            f"a container name must be specified for pod {pod['metadata']['name']}, choose one of: [{' '.join(main)}]",
-        )
-    return wanted or annotated or main[0]
-
-
-def log(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply | Stream:
-    """A container's log. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
-    pod = cluster.registry.require(kind, namespace, name)
-    container = _container(call, pod)
-    if not dig(pod, "status.containerStatuses") or dig(pod, "status.phase") == "Pending":
-        message = f'container "{container}" in pod "{name}" is waiting to start: {_waits_for(pod, container)}'
-        raise ApiError(400, message)
-    uid = pod["metadata"]["uid"]
-    if call.flag("previous"):
-        return _previous_log(cluster, pod, container)
-    since = None
-    if "sinceSeconds" in call.query:
-        since = cluster.now() - float(call.query["sinceSeconds"])
-    elif call.query.get("sinceTime"):
-        since = parse_time(call.query["sinceTime"])
-    stamps = call.flag("timestamps")
-
-    def lines(start: int = 0) -> list[str]:
-        return [
-            (f"{rfc3339(at)} " if stamps else "") + line + "\n"
-            for at, line in cluster.logs.lines(uid, container)[start:]
-            if since is None or at >= since
-        ]
-
-    followed = cluster.logs.lines(uid, container)
-    written = len(followed)
-    first = lines()
-    if "tailLines" in call.query:
-        tail = int(call.query["tailLines"])
-        first = first[-tail:] if tail else []
-    joined = "".join(first)
-    if "limitBytes" in call.query:
-        joined = joined[: int(call.query["limitBytes"])]
-    if not call.flag("follow"):
-        return text(joined)
-
-    loop, wake = asyncio.get_running_loop(), asyncio.Event()
-
-    def notify() -> None:
-        loop.call_soon_threadsafe(wake.set)
-
-    def pod_changed(change: Change | None) -> None:
-        if change is None or change.new["metadata"]["uid"] == uid:
-            notify()
-
-    subscription = Subscription(kind.storage_key, pod_changed)
-    cluster.logs.follow(uid, notify)
-    cluster.store.subscribe(subscription)
-
-    async def follow() -> AsyncIterator[bytes]:
-        position, begun = written, followed
-        try:
-            if joined:
-                yield joined.encode()
-            while True:
-                wake.clear()
-                with cluster.store.lock:
-                    live = cluster.store.by_uid(uid)
-                    current = cluster.logs.lines(uid, container)
-                    # A container that started again has another log: following it ends, as with a kubelet.
-                    again = bool(begun) and current is not begun
-                    begun = begun or current
-                    total = len(current)
-                    new = [] if again else lines(position)
-                position = total
-                if new:
-                    yield "".join(new).encode()
-                if again or live is None or dig(live, "status.phase") in ("Succeeded", "Failed"):
-                    return
-                await wake.wait()
-        finally:
-            cluster.logs.unfollow(uid, notify)
-            cluster.store.unsubscribe(subscription)
-
-    return Stream(follow, "text/plain; charset=utf-8")
-
-
-def _waits_for(pod: Json, container: str) -> str:
-    """Why a container has not started, as the kubelet answers who asks for its log."""
-    statuses = {status["name"]: status for status in dig(pod, "status.containerStatuses", [])}
-    reason = str(dig(statuses.get(container), "state.waiting.reason", "ContainerCreating"))
-    return "trying and failing to pull image" if reason in ("ImagePullBackOff", "ErrImagePull") else reason
-
-
-def _previous_log(cluster: Cluster, pod: Json, container: str) -> Reply:
-    """What the container printed in its last run but one; while it waits to start again, in its last."""
-    uid = pod["metadata"]["uid"]
-    statuses = {s["name"]: s for s in dig(pod, "status.containerStatuses", [])}
-    status: Json = statuses.get(container, {})
-    lines = cluster.logs.previous(uid, container)
-    if dig(status, "state.waiting") and dig(status, "lastState.terminated"):
-        lines = cluster.logs.lines(uid, container)
-    if lines is None:
-        raise ApiError(400, f'previous terminated container "{container}" in pod "{pod["metadata"]["name"]}" not found')
-    return text("".join(f"{line}\n" for _, line in lines))
 
 
 def evict(cluster: Cluster, call: Call, kind: ResourceType, namespace: str | None, name: str) -> Reply:

@@ -6,6 +6,8 @@ fields are those of https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-ek
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import manifests
 from .addonparts import POD_IDENTITY_AGENT, Wanted, certificates, controller, service, webhooks
 from .resources import Json
@@ -18,6 +20,64 @@ REQUIRES = (*certificates(NAMESPACE, "hp-training-operator-serving-cert"), POD_I
 
 _OPEN: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
+
+def _whole(minimum: int | None = 0, **more: Any) -> Json:
+    return {"type": "integer", **({} if minimum is None else {"minimum": minimum}), **more}
+
+
+_RULE: Json = {
+    "type": "object",
+    "required": ["name", "logPattern"],
+    "properties": {
+        "name": {"type": "string"},
+        "logPattern": {"type": "string"},
+        "expectedRecurringFrequencyInSeconds": _whole(),
+        "expectedStartCutOffInSeconds": _whole(),
+        "metricThreshold": _whole(None),
+        "metricEvaluationDataPoints": _whole(),
+        "operator": {"type": "string", "enum": ["gt", "lt", "eq", "gteq", "lteq"]},
+        "stopPattern": {"type": "string"},
+        "faultOnMatch": {"type": "boolean"},
+    },
+}
+_RESTART_POLICY: Json = {
+    "type": "object",
+    "required": ["evalPeriodSeconds"],
+    "properties": {
+        "evalPeriodSeconds": _whole(),
+        "maxFullJobRestarts": _whole(),
+        "numRestartBeforeFullJobRestart": _whole(),
+        "maxNumRepeatOffendersToAvoid": _whole(),
+        "scaleUpSnoozeTimeInSeconds": _whole(),
+    },
+}
+_ELASTIC_POLICY: Json = {
+    "type": "object",
+    "properties": {
+        "minReplicas": _whole(),
+        "maxReplicas": _whole(),
+        "replicaIncrementStep": _whole(1),
+        "replicaDiscreteValues": {"type": "array", "items": _whole(1)},
+        "gracefulShutdownTimeoutInSeconds": _whole(),
+        "scalingTimeoutInSeconds": _whole(),
+        "faultyScaleDownTimeoutInSeconds": _whole(),
+    },
+}
+_RUN_POLICY: Json = {
+    "type": "object",
+    "properties": {
+        "cleanPodPolicy": {"type": "string", "enum": ["All", "OnlyComplete", "None"], "default": "All"},
+        "jobMaxRetryCount": _whole(),
+        "suspend": {"type": "boolean"},
+        "ttlSecondsAfterFinished": _whole(None, default=0),
+        "activeDeadlineSeconds": _whole(),
+        "startupDeadlineSeconds": _whole(),
+        "faultDeadlineSeconds": _whole(),
+        "workloadMode": {"type": "string"},
+        "restartPolicy": _RESTART_POLICY,
+        "logMonitoringConfiguration": {"type": "array", "items": _RULE},
+    },
+}
 _TRAINING_JOB: Json = {
     "type": "object",
     "properties": {
@@ -26,31 +86,8 @@ _TRAINING_JOB: Json = {
             "required": ["replicaSpecs"],
             "properties": {
                 "nprocPerNode": {"type": "string", "default": "auto"},
-                "elasticPolicy": _OPEN,
-                "runPolicy": {
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": True,
-                    "properties": {
-                        "cleanPodPolicy": {"type": "string", "enum": ["All", "OnlyComplete", "None"], "default": "All"},
-                        "jobMaxRetryCount": {"type": "integer", "minimum": 0},
-                        "suspend": {"type": "boolean"},
-                        "ttlSecondsAfterFinished": {"type": "integer", "default": 0},
-                        "activeDeadlineSeconds": {"type": "integer"},
-                        "startupDeadlineSeconds": {"type": "integer"},
-                        "faultDeadlineSeconds": {"type": "integer"},
-                        "workloadMode": {"type": "string"},
-                        "restartPolicy": _OPEN,
-                        "logMonitoringConfiguration": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "required": ["name", "logPattern"],
-                                "x-kubernetes-preserve-unknown-fields": True,
-                                "properties": {"name": {"type": "string"}, "logPattern": {"type": "string"}},
-                            },
-                        },
-                    },
-                },
+                "elasticPolicy": _ELASTIC_POLICY,
+                "runPolicy": _RUN_POLICY,
                 "replicaSpecs": {
                     "type": "array",
                     "minItems": 1,
@@ -61,9 +98,9 @@ _TRAINING_JOB: Json = {
                         "required": ["name", "template"],
                         "properties": {
                             "name": {"type": "string"},
-                            "replicas": {"type": "integer", "minimum": 0, "default": 0},
-                            "maxReplicas": {"type": "integer"},
-                            "spares": {"type": "integer", "default": 0},
+                            "replicas": _whole(default=0),
+                            "maxReplicas": _whole(),
+                            "spares": _whole(default=0),
                             "template": _OPEN,
                         },
                     },
@@ -73,6 +110,8 @@ _TRAINING_JOB: Json = {
         "status": _OPEN,
     },
 }
+"""UNVERIFIED: the definition is not public. Members are those of hyperpod-cli's mirror and of AWS's pages on the
+operator and on elastic training; enumerations and lower limits are guesses."""
 
 
 def objects(wanted: Wanted) -> list[Json]:

@@ -72,6 +72,11 @@ class Sandbox:
         """The next such call has its effect, and its answer is lost."""
         self.fault({"operation": operation, "service": service, "phase": "after", "action": "drop", "times": 1})
 
+    def as_new(self) -> None:
+        """Without faults, and with room for more clusters (resetting forgets quotas)."""
+        self.fault()
+        self.call("PUT", "quotas", ROOM, region=REGION)
+
     def deny(self, operation: str, service: str = "*") -> None:
         self.fault(
             {
@@ -82,6 +87,10 @@ class Sandbox:
                 "message": "not you",
             }
         )
+
+
+ROOM = {"vpcs": 10_000}
+"""The clusters of all files share an account, and how many files a process runs is chance."""
 
 
 @pytest.fixture(scope="session")
@@ -105,6 +114,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
                 if process.poll() is not None or time.monotonic() > deadline:
                     pytest.fail(f"the sandbox did not start:\n{log.read_text()[-2000:]}")
                 time.sleep(0.05)
+        found.call("PUT", "quotas", ROOM, region=REGION)
         yield found
     finally:
         process.terminate()
@@ -116,10 +126,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def quiet(sandbox: Sandbox) -> Iterator[Sandbox]:
-    """The sandbox without faults before and after."""
-    sandbox.fault()
+    """The sandbox without faults before and after, and with room for the next cluster."""
+    sandbox.as_new()
     yield sandbox
-    sandbox.fault()
+    sandbox.as_new()
 
 
 def settings(**changes: Any) -> Settings:

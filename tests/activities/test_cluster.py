@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -282,6 +283,22 @@ def test_a_shortage_that_lasts_is_told_and_the_group_made_elsewhere(world: World
     assert (again.replacing, again.changed) == ([], True)
     nodes = world.run(WAIT_FOR_HYPERPOD, waited).nodes
     assert [(node.accelerators, node.zone) for node in nodes if node.instance_group == "big"] == [(4, "us-west-2a")]
+
+
+def test_while_too_few_are_counted_the_lists_of_all_nodes_are_read_rarely(world: World, quiet: Sandbox) -> None:
+    quiet.call("PUT", "capacity", {"us-west-2c": {"ml.g5.12xlarge": 0}})
+    rare = world.group(name="rare", instance_type="ml.g5.12xlarge", zone="us-west-2c")
+    made = world.run(ENSURE_HYPERPOD, world.hyperpod(rare))
+    waited = WaitForHyperPod(scope=world.scope, name=made.name, eks_cluster=world.control_plane.name, groups=["rare"])
+    slow = {"api": "aws", "service": "sagemaker", "action": "latency"}
+    quiet.fault(
+        {**slow, "operation": "ListClusterNodes", "latency": 0.3},
+        {**slow, "operation": "DescribeCluster", "latency": 0},
+    )
+    with pytest.raises(ApplicationError):
+        world.run(WAIT_FOR_HYPERPOD, waited)
+    looks = Counter(entry["operation"] for entry in quiet.fired())
+    assert looks["DescribeCluster"] > 2 * looks["ListClusterNodes"] > 0
 
 
 def test_with_nodes_everything_runs(world: World) -> None:

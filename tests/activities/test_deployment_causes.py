@@ -60,7 +60,7 @@ def test_of_an_unknown_failure_the_last_error_is_told() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["token hf_abcdefghij is wrong", "api_key=abcdef123 refused", "'api-key': 'abcdef123'", "sk-abcdefghijklmnop"],
+    ["token hf_Zabcdefghij is wrong", "api_key=abcdef123 refused", "'api-key': 'abcdef123'", "sk-abcdefghijklmnop"],
 )
 def test_a_line_is_told_without_what_looks_like_a_secret(line: str) -> None:
     assert not any(secret in shown(line) for secret in ("abcdefghij", "abcdef123"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from kubernetes import client
@@ -63,6 +64,9 @@ def test_a_server_is_made_once_runs_and_answers(servers: Servers) -> None:
     detail = servers.read(spec)
     assert detail.spec == spec
     assert len(detail.pods) == 2
+    # Read by the clock that the times of its objects come from: the sandbox's is ahead of this machine's.
+    assert timedelta(0) <= detail.read_at - view.created_at < timedelta(days=365)
+    assert detail.read_at.microsecond == 0
 
 
 def test_a_lost_answer_of_kubernetes_makes_no_second_server(servers: Servers) -> None:

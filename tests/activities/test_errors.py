@@ -130,6 +130,9 @@ def test_a_model_that_refuses_says_where() -> None:
 
 
 def test_secrets_and_bulk_do_not_get_out() -> None:
+    assert clean("db https://ada:s3cret-word@host/ HF_TOKEN='tok-1234567'") == (
+        "db https://[redacted]@host/ HF_TOKEN='[redacted]'"
+    )
     text = clean("Bearer abc.def k8s-aws-v1.aHR0cHM6 AKIAIOSFODNN7EXAMPLE X-Amz-Signature=deadbeef&x " + "y" * 5000)
     for secret in ("abc.def", "aHR0cHM6", "AKIAIOSFODNN7EXAMPLE", "deadbeef"):
         assert secret not in text

@@ -198,6 +198,7 @@ def test_a_helm_that_hangs_is_killed(helm: Helm) -> None:
         ("Kubernetes cluster unreachable: dial tcp: i/o timeout", "unavailable", True),
         ('deployments.apps is forbidden: User "x" cannot create', "denied", False),
         ("invalid ownership metadata; annotation validation error", "conflict", False),
+        ("conflict occurred while applying object: the object has been modified; please apply", "unavailable", True),
         ("parse error at (c/templates/x.yaml:1)", "not_ready", True),
     ],
 )

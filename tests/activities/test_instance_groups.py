@@ -305,7 +305,6 @@ def test_many_are_added_in_calls_of_fifty_and_those_that_never_came_go_first(clu
     assert (plan.road, len(plan.nodes), plan.busy) == (Road.REMOVE, 60, [])
     assert cluster.run(REMOVE_NODES, RemoveNodes(**cluster.at("new"), nodes=plan.nodes)).target == 0
     assert cluster.described()["new"]["TargetCount"] == 0
-    quiet.call("PUT", "quotas", {}, region=REGION)
 
 
 def test_idle_nodes_go_first_and_a_repeated_deletion_takes_no_more(cluster: Cluster, quiet: Sandbox) -> None:

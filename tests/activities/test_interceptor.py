@@ -16,10 +16,11 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
 from activities import interceptor as module
-from activities.context import BindContext, bound
+from activities.context import about, bound
 from activities.interceptor import ActivityInterceptor
 from contracts.network import Scope
 from contracts.storage import WaitForClaim
+from telemetry.logs import Bind
 from tests.activities.conftest import settings
 from tests.activities.test_errors import aws_error
 
@@ -107,7 +108,7 @@ async def test_logs_say_for_whom() -> None:
     record = logging.makeLogRecord({})
 
     async def logs(outbound: Any, request: Any) -> None:
-        BindContext().filter(record)
+        Bind(about).filter(record)
         assert bound.get().request_id == "req-9"
 
     await execute(logs)

@@ -31,7 +31,7 @@ from contracts.managed_endpoints import (
     ReadEndpoint,
 )
 from contracts.network import Scope
-from contracts.plans import Action
+from contracts.plans import Action, PlanDraft
 from contracts.teardown import DeleteClusterSpec, Known, Part, Teardown
 from sandbox import credentials as known
 from sandbox.hub.repositories import MEMBER
@@ -128,6 +128,17 @@ def test_what_cannot_work_is_refused_up_front(
     found = endpoints.plan(endpoints.spec("refused", **more))
     assert field in [pointer for pointer, _ in found], found
     assert words in dict(found)[field]
+
+
+def test_a_plan_says_how_much_room_there_is_and_how_many_replicas_would_wait(endpoints: Endpoints) -> None:
+    def planned(replicas: int) -> PlanDraft:
+        return endpoints.world.plan(CREATE_ENDPOINT.name, endpoints.spec(replicas=replicas).model_dump(mode="json"))
+
+    few = planned(2)
+    (room,) = [each for each in few.checks if each.name == "room on ml.g5.12xlarge"]
+    assert (room.passed, room.detail) == (True, "1 nodes, 4 of 4 GPUs free, room for 4 replicas")
+    assert not any("no free GPUs" in each for each in few.warnings)
+    assert any("6 of 10 replicas find no free GPUs now" in each for each in planned(10).warnings)
 
 
 def test_an_endpoint_is_made_once_answers_and_is_shown(endpoints: Endpoints, quiet: Sandbox) -> None:

@@ -176,7 +176,7 @@ def test_a_pod_that_is_made_anew_is_handed_out_again(pools: Pools) -> None:
         pools.hand_out(pool, chat=2)
         victim = sorted(pools.behind("chat"))[0]
         pools.end_pod(victim)
-        news = pools.run(WATCH_POOL, WatchPool(**pool.model_dump()))
+        news = pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), known=""))
         assert (news.work, news.gone) == (True, False)
         assert "chat 1 of 2" in news.detail
         assert pools.repair(pool) == {"chat": 2}
@@ -186,11 +186,14 @@ def test_a_pod_that_is_made_anew_is_handed_out_again(pools: Pools) -> None:
 def test_the_watch_tells_of_a_pool_that_is_gone_and_of_nothing_new(pools: Pools) -> None:
     with pools.given("watched", 1) as pool:
         pools.hand_out(pool, chat=1)
-        quiet = pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), patience_seconds=0))
-        assert (quiet.work, quiet.gone, quiet.detail) == (False, False, "chat 1 of 1, 0 free")
+        first = pools.run(WATCH_POOL, WatchPool(**pool.model_dump()))
+        assert (first.work, first.gone, first.detail) == (False, False, "chat 1 of 1, 0 free")
+        quiet = pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), known=first.detail, patience_seconds=0))
+        assert quiet == first
+        assert pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), known="chat 0 of 1, 1 free")) == first
         with pools.api() as api:
             client.CoreV1Api(api).delete_namespaced_service("chat", "default")
-        assert "no Service chat" in pools.run(WATCH_POOL, WatchPool(**pool.model_dump())).detail
+        assert "no Service chat" in pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), known=first.detail)).detail
     assert pools.run(WATCH_POOL, WatchPool(**pool.model_dump())).gone
 
 
@@ -205,7 +208,7 @@ def test_a_wish_that_was_written_by_hand_is_carried_out(pools: Pools) -> None:
     with pools.given("manual", 2) as pool:
         pools.hand_out(pool, chat=1)
         annotate(pools, "manual", '{"assignments": {"chat": 2}}')
-        assert pools.run(WATCH_POOL, WatchPool(**pool.model_dump())).work
+        assert pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), known="chat 1 of 1, 1 free")).work
         assert pools.repair(pool) == {"chat": 2}
 
 
@@ -219,7 +222,7 @@ def test_a_wish_that_makes_no_sense_moves_nothing_and_is_told(pools: Pools, text
         annotate(pools, "senseless", text)
         seen = pools.survey(pool)
         assert words in (seen.wish_problem or "")
-        assert not pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), patience_seconds=0)).work
+        assert not pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), known="", patience_seconds=0)).work
         view = pools.pools()["senseless"]
         assert view.state is PoolState.DEGRADED
         assert words in view.detail
@@ -287,7 +290,7 @@ def test_a_name_that_another_service_has_is_refused(pools: Pools) -> None:
         body: Any = {"metadata": {"name": "theirs"}, "spec": {"selector": {"app": "x"}, "ports": ports}}
         core.create_namespaced_service("default", body)
         found = plan(pools, ASSIGN_MODEL_POOL.name, name="polite", assignments={"theirs": 1})
-        assert found == [("/assignments/theirs", "a Service theirs exists that is another's")]
+        assert found == [("/assignments/theirs", "a Service theirs exists that is not this pool's")]
         with pytest.raises(ApplicationError) as caught:
             pools.run(APPLY_POOL_SERVICES, ApplyPoolServices(**pool.model_dump(), wish=Wish(assignments={"theirs": 1})))
         assert problem(caught).code is ProblemCode.FOREIGN
@@ -325,7 +328,7 @@ def test_a_pod_between_services_is_nobodys_for_good(pools: Pools) -> None:
     with pools.given("between", 1) as pool:
         (pod,) = pools.survey(pool).pods
         pools.label(pod.name, LEAVING)
-        assert pools.run(WATCH_POOL, WatchPool(**pool.model_dump())).work
+        assert pools.run(WATCH_POOL, WatchPool(**pool.model_dump(), known="")).work
         assert pools.repair(pool) == {UNASSIGNED: 1}
 
 

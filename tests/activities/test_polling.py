@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from botocore.exceptions import ConnectionClosedError
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from activities.context import Threads
 from activities.errors import fail
 from activities.polling import Memory, Seen, wait_until
 from contracts.problem import ProblemCode
@@ -42,6 +44,47 @@ async def test_returns_what_was_waited_for_and_says_what_it_saw() -> None:
     assert await env.run(wait, look) == "done"
     assert [beat["detail"] for beat in beats] == ["look 1", "look 2", "look 3"]
     assert beats[-1]["polls"] == 3
+
+
+async def test_what_is_nearly_there_is_seen_before_the_pace_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def no_sleep(seconds: float, memory: Memory, nudge: asyncio.Event | None) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("activities.polling._sleep", no_sleep)
+    env, _ = environment()
+
+    async def waiting() -> str:
+        done: Any = lambda memory: Seen("x", "done" if memory.polls == 6 else None)  # noqa: E731
+        return await wait_until(done, what="x", limit=timedelta(hours=1), poll_seconds=15)
+
+    assert await env.run(waiting) == "done"
+    assert pauses == [1, 2, 4, 8, 15, 15]
+
+
+async def test_one_that_is_nudged_looks_at_once_in_the_threads_that_it_was_given() -> None:
+    env, _ = environment()
+    threads, nudge = Threads(1, thread_name_prefix="mine"), asyncio.Event()
+    looked_in: list[str] = []
+
+    def look(memory: Memory) -> Seen[str]:
+        looked_in.append(threading.current_thread().name)
+        return Seen("x", "done" if len(looked_in) == 2 else None)
+
+    async def waiting() -> str:
+        wait = wait_until(
+            look, what="x", limit=timedelta(hours=2), poll_seconds=3600, first_pause=3600, threads=threads, nudge=nudge
+        )
+        found = asyncio.ensure_future(wait)
+        while not looked_in:
+            await asyncio.sleep(0.01)
+        nudge.set()
+        return await asyncio.wait_for(found, 30)
+
+    assert await env.run(waiting) == "done"
+    assert [name.rpartition("_")[0] for name in looked_in] == ["mine", "mine"]
+    assert not nudge.is_set()
 
 
 async def test_resumes_from_what_an_earlier_attempt_said() -> None:

@@ -21,11 +21,9 @@ from tests.activities.conftest import REGION, Runner, Sandbox
 
 
 @pytest.fixture(autouse=True)
-def _empty(quiet: Sandbox, activities: Activities) -> Any:
+def _empty(quiet: Sandbox, activities: Activities) -> None:
     quiet.call("POST", "reset")
     activities.lookup.forget()
-    yield
-    quiet.call("PUT", "quotas", {})
 
 
 def group(**given: Any) -> InstanceGroupSpec:

@@ -22,7 +22,8 @@ def built() -> Activities:
 
 
 def test_all_signatures_are_implemented(built: Activities) -> None:
-    declared = {name for name in signatures() if not name.startswith(ELSEWHERE)}
+    here = {name: each for name, each in signatures().items() if each.queue is not Queue.PLATFORM}
+    declared = {name for name in here if not name.startswith(ELSEWHERE)}
     assert set(built.all()) == declared
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,9 +17,10 @@ import httpx
 import pytest
 import pytest_asyncio
 import uvicorn
+from google.protobuf.message import Message
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, FetchWorkflowHistoryEventsInput, Interceptor, OutboundInterceptor
 from temporalio.common import SearchAttributeKey
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
@@ -30,8 +31,12 @@ from api.tokens import TokenStore
 from contracts import queues, visibility
 from contracts.access import Role
 from contracts.cluster import ClusterRecord, ClusterSummary
+from temporal.converter import data_converter
+from temporal.keys import KEY_BYTES, Key, KeyRing
 from tests.api.fake_workflows import WORKFLOWS, Cluster, wait_for_nodes
+from workflows.presets import Preset
 
+CODEC_KEY = Key(b"t" * KEY_BYTES)
 SEARCH_ATTRIBUTES: list[SearchAttributeKey[Any]] = [
     *(SearchAttributeKey.for_keyword(name) for name in visibility.KEYWORDS),
     *(SearchAttributeKey.for_bool(name) for name in visibility.BOOLS),
@@ -82,10 +87,34 @@ async def dev_server() -> AsyncIterator[Client]:
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=f"{sys.prefix}/bin/temporal",
         search_attributes=SEARCH_ATTRIBUTES,
-        data_converter=pydantic_data_converter,
+        # Encrypted, so that nothing of the gateway reads payloads past the codec; the local stack's are readable.
+        data_converter=data_converter(KeyRing([CODEC_KEY])),
         dev_server_log_level="error",
     ) as environment:
         yield environment.client
+
+
+async def written(client: Client, workflow_id: str, run_id: str | None = None) -> bytes:
+    """All that a history says, its payloads decrypted: a secret must not be found there either."""
+    history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    codec = client.data_converter.payload_codec
+    assert codec is not None
+    payloads = await codec.decode([payload for event in history.events for payload in _payloads(event)])
+    return b"".join(part.SerializeToString() for part in (*history.events, *payloads))
+
+
+def _payloads(message: Message) -> Iterator[Payload]:
+    """Every payload in a message, however deep."""
+    if isinstance(message, Payload):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        repeated = value.values() if field.message_type.GetOptions().map_entry else value
+        for each in repeated if field.is_repeated else [value]:
+            if isinstance(each, Message):
+                yield from _payloads(each)
 
 
 @asynccontextmanager
@@ -147,7 +176,7 @@ async def running_worker(temporal: Client) -> AsyncIterator[Worker]:
         Worker(
             temporal,
             task_queue=queues.ENTITIES,
-            workflows=[Cluster],
+            workflows=[Cluster, Preset],
             workflow_runner=UnsandboxedWorkflowRunner(),
         ),
         Worker(

@@ -58,12 +58,18 @@ from contracts.storage import (
     StorageSpec,
     StoredObject,
 )
+from tests.api.fake_diagnoses import DIAGNOSES
+from tests.api.fake_drift import DRIFT
+from tests.api.fake_experiments import EXPERIMENTS
 from tests.api.fake_models import MODELS
 from tests.api.fake_pools import POOLS
+from tests.api.fake_ray import RAY
 from tests.api.fake_readings import READINGS, refuse
 from tests.api.fake_scaling import SCALING
 from tests.api.fake_serving import SERVING
+from tests.api.fake_training import TRAINING
 from workflows.inference import CallModelWorkflow
+from workflows.logs import FollowLogsWorkflow, ReadLogsWorkflow
 from workflows.lookups import ListServicesWorkflow
 
 OCCUPIED = "10.66.0.0/16"
@@ -523,13 +529,20 @@ class ListStorageContentsOf:
 
 WORKFLOWS: list[Any] = [
     CallModelWorkflow,
+    ReadLogsWorkflow,
+    FollowLogsWorkflow,
     ListServicesWorkflow,
     *READINGS,
+    *DIAGNOSES,
+    *DRIFT,
     *MODELS,
+    *EXPERIMENTS,
     StoreCredential,
     DownloadModel,
     *SERVING,
+    *TRAINING,
     *POOLS,
+    *RAY,
     *SCALING,
     UpdateFeatures,
     ListStorageOf,

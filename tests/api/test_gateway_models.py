@@ -14,7 +14,7 @@ from temporalio.worker import Worker
 
 from contracts.credentials import seal_context
 from contracts.sealing import Unsealable, new_key, parse_key, unseal
-from tests.api.conftest import Gateway, MakeCluster, running_gateway
+from tests.api.conftest import Gateway, MakeCluster, running_gateway, written
 from tests.api.fake_models import HUB, PATHS
 
 CONTROL_PLANE = {"name": "eks", "arn": "arn:eks", "status": "ACTIVE", "kubernetes_version": "1.34"}
@@ -57,8 +57,7 @@ async def test_a_token_is_sealed_before_it_is_written_down(
     assert unseal(key, spec["sealed"], seal_context(tag, "team", "hub")) == TOKEN
     with pytest.raises(Unsealable):
         unseal(key, spec["sealed"], seal_context(tag, "default", "hub"))
-    history = await temporal.get_workflow_handle(operation).fetch_history()
-    stored = b"".join(event.SerializeToString() for event in history.events)
+    stored = await written(temporal, operation)
     assert spec["sealed"].encode() in stored
     trail = b"".join(path.read_bytes() for path in (gateway.settings.data_dir / "audit").iterdir())
     assert b"credentials/hub" in trail

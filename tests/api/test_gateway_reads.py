@@ -299,4 +299,6 @@ async def test_the_openapi_document_is_valid_and_names_every_route_and_problem(g
     assert document["security"] == [{"bearer": []}]
     listing = await gateway.anonymous.get("/docs")
     assert "create_cluster" in listing.text
+    assert "<code>search</code>" in listing.text
+    assert "`" not in listing.text
     assert "http" not in listing.text.replace("http-equiv", "")

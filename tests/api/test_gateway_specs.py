@@ -5,7 +5,8 @@ from __future__ import annotations
 from temporalio.client import Client
 
 from contracts import queues
-from contracts.operation import Label
+from contracts.instance_groups import ScaleInstanceGroupSpec
+from contracts.operation import Label, Origin, Start
 from tests.api.conftest import Eventually, Gateway, Name
 
 
@@ -60,3 +61,25 @@ async def test_without_a_worker_the_spec_is_unavailable_not_absent(
     )
     answer = await gateway.viewer.get(f"/api/v1/operations/verify-access/{tag}/spec")
     assert answer.status_code == 503
+
+
+async def test_the_spec_of_a_run_that_was_terminated_before_it_began_is_what_was_asked(
+    gateway: Gateway, temporal: Client, name: Name
+) -> None:
+    tag = name("early")
+    spec = ScaleInstanceGroupSpec(group="workers", count=2)
+    start = Start[ScaleInstanceGroupSpec](
+        cluster=tag, region="us-west-2", spec=spec, origin=Origin(by="test", role="operator", request_id="r")
+    )
+    label = Label(
+        kind="scale-instance-group", cluster=tag, region="us-west-2", started_by="test", spec_hash="x", request_id="r"
+    )
+    identifier = f"scale-instance-group/{tag}/workers"
+    run = await temporal.start_workflow(
+        "scale-instance-group", start, id=identifier, task_queue="nobody-polls-it", memo={"operation": label}
+    )
+    await run.terminate("somebody gives it up")
+
+    answer = await gateway.viewer.get(f"/api/v1/operations/{identifier}/spec")
+
+    assert (answer.status_code, answer.json().get("spec")) == (200, spec.model_dump(mode="json"))

@@ -121,6 +121,8 @@ class Gateway:
     cuts: list[int] = field(default_factory=list)
     answers: dict[tuple[str, str], tuple[int, Any]] = field(default_factory=dict)
     """Fixed answers by method and path."""
+    turns: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
+    """Answers by method and path that are given once each, in turn, before any other."""
     streams: dict[tuple[str, str], str] = field(default_factory=dict)
     """Fixed server-sent events by method and path."""
     asked: list[Asked] = field(default_factory=list)
@@ -165,6 +167,9 @@ class Gateway:
         self.asked.append(Asked(request.method, path, dict(request.query_params), dict(request.headers), body))
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return refused(problem(ProblemCode.CREDENTIALS, "the bearer token is unknown or revoked"))
+        if turns := self.turns.get((request.method, path)):
+            status, told = turns.pop(0)
+            return JSONResponse(told, status_code=status)
         if fixed := self.answers.get((request.method, path)):
             return JSONResponse(fixed[1], fixed[0])
         if (stream := self.streams.get((request.method, path))) is not None:
@@ -181,6 +186,8 @@ class Gateway:
                 last = request.headers.get("last-event-id")
                 return StreamingResponse(self._events(int(last) if last else -1), media_type="text/event-stream")
             case "GET", where if where == f"/operations/{ID}":
+                if "wait" in request.query_params:
+                    self.now = min(self.now + 1, len(self.script) - 1)
                 return JSONResponse(document(self.script[self.now]))
             case "POST", where if where.startswith(("/clusters", f"/operations/{ID}/")):
                 if where.startswith("/operations"):

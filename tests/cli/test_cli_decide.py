@@ -15,7 +15,9 @@ import pytest
 
 from cli.decide import ask, default_answer, parse_answer
 from cli.errors import CliError
+from contracts.operation import Phase
 from tests.cli import fake_gateway as fake
+from tests.cli.conftest import Ran
 from tests.cli.fake_gateway import Gateway, document
 
 DECISION = document(fake.WAITING)["decision"]
@@ -91,6 +93,37 @@ def test_at_a_terminal_the_decision_is_asked_for_and_the_watch_goes_on(gateway: 
     os.close(terminal)
     (asked,) = gateway.requests("POST", "/decide")
     assert asked.body["answer"] == {"instance_type": "ml.p5.48xlarge", "count": 2}
+
+
+def test_at_a_terminal_an_approval_is_asked_for_with_what_the_plan_does_and_costs(gateway: Gateway) -> None:
+    gateway.script = [fake.operation(Phase.WAITING_FOR_APPROVAL), fake.SUCCEEDED]
+    wish = {"kind": "create-cluster", "cluster": "demo", "spec": {"tag": "demo"}}
+    change = {"action": "create", "kind": "NAT gateway", "name": "nat-a"}
+    plan = {"operation": fake.ID, "changes": [change], "warnings": ["it is paid for"]}
+    gateway.answers["GET", f"/api/v1/operations/{fake.ID}/spec"] = (200, wish)
+    gateway.answers["POST", "/api/v1/plans"] = (200, plan)
+    process, terminal = pty.fork()
+    if process == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(sys.executable, [sys.executable, "-m", "cli", "operation", "approve", fake.ID])
+    screen = read_until(terminal, "Approve plan 0123456789abcdef?")
+    assert "NAT gateway" in screen
+    assert "it is paid for" in screen
+    os.write(terminal, b"y\n")
+    read_to_the_end(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    os.close(terminal)
+    assert [each.body for each in gateway.requests("POST", "/plans")] == [wish]
+    (approved,) = gateway.requests("POST", "/approve")
+    assert approved.body == {"plan_hash": "0123456789abcdef", "reason": ""}
+
+
+def test_who_cannot_be_asked_says_which_plan_they_approve(gateway: Gateway, cli: Callable[..., Ran]) -> None:
+    gateway.script = [fake.operation(Phase.WAITING_FOR_APPROVAL)]
+    ran = cli("operation", "approve", fake.ID)
+    assert ran.code == 2
+    assert f"instantstart operation get {fake.ID}" in ran.err
+    assert gateway.requests("POST", "/approve") == []
 
 
 def read_to_the_end(terminal: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from contracts.autoscalers import AutoscalerDetail, AutoscalerList, TriggerView
+from contracts.autoscalers import AutoscalerDetail, AutoscalerList, AutoscalerSpec, TriggerView
 from contracts.managed_endpoints import EndpointCondition, EndpointDetail, EndpointList
 from tests.api.fake_scaling import CHAT, QWEN
 from tests.cli.conftest import Ran
@@ -33,6 +33,24 @@ def test_deleting_names_the_namespace_in_the_query(gateway: Gateway, cli: Cli) -
     assert cli("autoscaler", "delete", "demo", "chat").code == 0
     (deleted,) = gateway.requests("DELETE", "/clusters/demo/autoscalers/chat")
     assert deleted.query == {}
+
+
+def test_an_autoscaler_by_a_routers_load_is_sent_as_the_options_say(gateway: Gateway, cli: Cli) -> None:
+    by_router = ("--router", "front", "--router-metric", "queue_depth", "--threshold", "4", "--workspace", "ws-1")
+    assert cli("autoscaler", "create", "demo", "chat", *by_router).code == 0
+    (asked,) = gateway.requests("POST", "/clusters/demo/autoscalers")
+    (trigger,) = asked.body["triggers"]
+    assert trigger == {
+        "type": "router",
+        "router": "front",
+        "metric": "queue_depth",
+        "threshold": 4,
+        "workspace_id": "ws-1",
+    }
+    assert AutoscalerSpec.model_validate(asked.body).triggers[0].type == "router"
+    both = cli("autoscaler", "create", "demo", "chat", "--router", "front", "--query", "up")
+    assert (both.code, "--router or --query" in both.err) == (2, True)
+    assert cli("autoscaler", "create", "demo", "chat", "--router-metric", "queue_depth").code == 2
 
 
 def test_an_autoscaler_is_sent_as_the_options_say(gateway: Gateway, cli: Cli) -> None:

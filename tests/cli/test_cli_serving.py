@@ -20,7 +20,7 @@ from contracts.deployments import DeploymentDetail, DeploymentList, DeploymentSp
 from contracts.inference import InferenceService, ModelAnswer, Serves, ServicesRead
 from contracts.model_pools import ModelPoolDetail, ModelPoolList, PoolPodView
 from contracts.models import ModelList, ModelState, ModelView
-from contracts.problem import ProblemCode, problem
+from contracts.problem import FieldError, ProblemCode, invalid, problem
 from contracts.routers import RouterDetail, RouterList, Worker
 from tests.api.fake_models import HUB
 from tests.api.fake_pools import FRONT, POOL
@@ -47,6 +47,45 @@ ANSWER = ModelAnswer(
 
 def document(model: Any) -> Any:
     return model.model_dump(mode="json")
+
+
+def test_what_get_has_printed_stands_for_the_spec_that_it_was_made_from(
+    gateway: Gateway, cli: Cli, tmp_path: Path
+) -> None:
+    spec = DeploymentSpec.model_validate({"name": "chat", "command": COMMAND, "gpu_count": 1})
+    detail = DeploymentDetail(deployment=CHAT, spec=spec, read_at=NOW)
+    gateway.answers["GET", f"{ROOT}/deployments/chat"] = (200, document(detail))
+    gateway.answers["PUT", f"{ROOT}/deployments/chat"] = (202, document(gateway.script[0]))
+    file = tmp_path / "chat.yaml"
+    file.write_text(cli("deployment", "get", "demo", "chat", "-o", "yaml").out)
+    assert cli("deployment", "update", "demo", "chat", "-f", str(file), "--replicas", "2").code == 0
+    (asked,) = gateway.requests("PUT", "/deployments/chat")
+    assert DeploymentSpec.model_validate(asked.body) == spec.model_copy(update={"replicas": 2})
+
+    file.write_text(file.read_text().partition("spec:")[0] + f"read_at: {NOW.isoformat()}\n")
+    refused = cli("deployment", "update", "demo", "chat", "-f", str(file))
+    assert (refused.code, "has no spec" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("remedy", "said"),
+    [
+        ("Say how many.", "remedy: Say how many."),
+        (None, "remedy: Correct --gpus and --command, and run the command again."),
+    ],
+)
+def test_a_fault_names_the_option_that_sets_its_field(
+    gateway: Gateway, cli: Cli, remedy: str | None, said: str
+) -> None:
+    faults = [
+        FieldError(field="/gpu_count", detail="Field required", remedy=remedy),
+        FieldError(field="/command", detail="it holds a token"),
+    ]
+    refusal = invalid(faults).model_dump(mode="json", exclude_none=True)
+    gateway.answers["POST", f"{ROOT}/deployments"] = (422, refusal)
+    refused = cli("deployment", "create", "demo", "chat", "--command", COMMAND).err
+    assert "/gpu_count: Field required (--gpus)" in refused
+    assert said in refused
 
 
 def test_a_deployment_is_sent_as_the_file_and_the_options_say(gateway: Gateway, cli: Cli, tmp_path: Path) -> None:

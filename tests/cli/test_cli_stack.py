@@ -25,6 +25,8 @@ from cli.stack.start import start_stack
 from cli.stack.supervisor import StackError
 from contracts import visibility
 from contracts.sealing import KEY_BYTES, parse_key
+from temporal.keys import key_ring
+from temporal.settings import ConnectionSettings
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -177,7 +179,31 @@ def test_temporal_is_started_with_wal_and_every_search_attribute(
     argv = temporal_argv(StackSettings(folder))
     assert argv[:3] == ["temporal", "server", "start-dev"]
     assert {"journal_mode=WAL", "synchronous=NORMAL", "--ui-disable-news-fetch"} <= set(argv)
+    assert "limit.memoSize.warn=32768" in argv
     assert argv.count("--search-attribute") == len(visibility.KEYWORDS) + len(visibility.BOOLS)
+
+
+def test_payloads_are_encrypted_from_when_somebody_asks_for_it_and_ever_after(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "temporal_binary", lambda: "temporal")
+    monkeypatch.setattr(environment, "sandbox_credentials", lambda ambient: ("id", "secret"))
+    monkeypatch.setattr(environment, "helm", lambda: "/opt/helm")
+    settings, other = StackSettings(folder), {"INSTANTSTART_CODEC_KEY_FILE": "/another/deployment's"}
+    assert "INSTANTSTART_CODEC_KEY_FILE" not in environment.platform(settings, other)
+    assert "--ui-codec-endpoint" not in temporal_argv(settings)
+
+    folder.encrypt()
+    key = folder.codec_keys.read_bytes()
+    folder.encrypt()
+    folder.wipe()
+    again = StackSettings(DataFolder(folder.path))
+    assert folder.codec_keys.read_bytes() == key
+    assert stat.S_IMODE(folder.codec_keys.stat().st_mode) == 0o600
+    assert environment.platform(again, {})["INSTANTSTART_CODEC_KEY_FILE"] == str(folder.codec_keys)
+    argv = temporal_argv(again)
+    assert argv[argv.index("--ui-codec-endpoint") + 1] == "http://127.0.0.1:3099/codec"
+    assert key_ring(ConnectionSettings(codec_key_file=folder.codec_keys)).first is not None
 
 
 def test_a_stack_shows_its_links_while_it_runs(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:

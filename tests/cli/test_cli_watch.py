@@ -90,21 +90,48 @@ def test_what_has_just_been_answered_does_not_end_the_watch(gateway: Gateway, cl
 
 
 @pytest.mark.parametrize(
-    ("before", "arguments"),
+    ("before", "arguments", "code"),
     [
-        (fake.BLOCKED, ("abort",)),
-        (fake.operation(Phase.WAITING_FOR_APPROVAL), ("approve", "--plan-hash", "abc")),
-        (fake.operation(Phase.WAITING_FOR_APPROVAL), ("reject",)),
+        (fake.BLOCKED, ("abort",), 0),
+        (fake.operation(Phase.WAITING_FOR_APPROVAL), ("approve", "--plan-hash", "abc"), 1),
+        (fake.operation(Phase.WAITING_FOR_APPROVAL), ("reject",), 0),
     ],
 )
-def test_steering_that_waits_is_not_ended_by_what_it_answers(
-    gateway: Gateway, cli: Cli, before: Operation, arguments: tuple[str, ...]
+def test_steering_that_waits_is_ended_by_the_operations_end_and_succeeds_where_that_is_what_was_asked(
+    gateway: Gateway, cli: Cli, before: Operation, arguments: tuple[str, ...], code: int
 ) -> None:
     gateway.script = [before, before, before, fake.operation(Phase.ABORTED)]
     gateway.hold.set()
     verb, *rest = arguments
     ran = cli("operation", verb, fake.ID, *rest, "--wait")
-    assert (ran.code, "create-cluster/demo aborted" in ran.err) == (1, True)
+    assert (ran.code, "create-cluster/demo aborted" in ran.err) == (code, True)
+
+
+def test_a_rejection_shows_the_end_that_it_brings_without_being_followed(gateway: Gateway, cli: Cli) -> None:
+    before = fake.operation(Phase.WAITING_FOR_APPROVAL)
+    left = {"exists": {"network/network.ensure_vpc": "vpc-1"}, "unknown": ["network/network.ensure_subnet/a"]}
+    ended = fake.operation(Phase.ABORTED, detail="rejected by me", result=left)
+    gateway.script = [before, before, ended]
+    ran = cli("operation", "reject", fake.ID)
+    assert ran.code == 0
+    assert "follows it" not in ran.err
+    assert "aborted" in ran.out
+    assert "rejected by me" in ran.out
+    assert "What exists:\n  Network: vpc-1" in ran.out
+    assert "network.ensure_subnet a" in ran.out
+
+
+def test_the_end_is_told_once_after_the_last_stage(gateway: Gateway, cli: Cli) -> None:
+    gateway.hold.set()
+    lines = cli("operation", "watch", fake.ID).err.splitlines()
+    assert sum("create-cluster/demo succeeded" in line for line in lines) == 1
+    assert lines[-1] == "create-cluster/demo succeeded"
+
+
+def test_an_abort_that_came_too_late_fails(gateway: Gateway, cli: Cli) -> None:
+    gateway.script = [fake.BLOCKED, fake.BLOCKED, fake.SUCCEEDED]
+    gateway.hold.set()
+    assert cli("operation", "abort", fake.ID, "--wait").code == 1
 
 
 def test_a_gateway_that_refuses_the_stream_ends_the_watch(gateway: Gateway, cli: Cli) -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from contracts.capacity import CapacityAnswer
 from contracts.cluster import ClusterSpec
 from contracts.corrections import apply_corrections
-from contracts.problem import field_errors
+from contracts.problem import LONGEST_FAULT, field_errors, invalid
 
 
 def faults(**spec: Any) -> dict[str, str]:
@@ -43,6 +43,21 @@ def test_a_fault_of_a_capacity_answer_points_to_the_answers_own_field() -> None:
     with pytest.raises(ValidationError) as caught:
         CapacityAnswer.model_validate({"instance_type": "ml.g5.8xlarge", "group": "a_b"})
     assert [error.field for error in field_errors(caught.value, "/answer")] == ["/answer/group"]
+
+
+def test_a_fault_is_told_shortly_however_long_what_was_sent_is() -> None:
+    spec = {"tag": "demo", "x" * 5000: 1, **{f"unknown_{number}": 1 for number in range(3000)}}
+    with pytest.raises(ValidationError) as caught:
+        ClusterSpec.model_validate(spec)
+    told = invalid(field_errors(caught.value))
+    assert told.detail.startswith("3001 fields are wrong")
+    assert len(told.model_dump_json()) < 20_000
+
+    with pytest.raises(ValidationError) as caught:
+        ClusterSpec.model_validate({"tag": "demo", "instance_groups": [{"labels": {"a" * 5000: "b"}}]})
+    first = next(each for each in field_errors(caught.value) if "/labels" in each.field)
+    assert len(first.field) < 200
+    assert len(first.detail) <= LONGEST_FAULT
 
 
 def test_an_item_of_a_list_is_corrected_by_its_position() -> None:

@@ -1,238 +1,133 @@
-"""The IAM policy of docs/aws.md allows what the activities call, and nothing else.
+"""The IAM policies are what is generated: what the activities call, and nothing else.
 
-What they call is read twice: from their source (every call, those of rare paths too), and from the sandbox's ledger of
-one whole run, which shows that reading the source misses nothing.
+That reading the source misses nothing, and that the policies are enough, the tour shows (``tests/tour/test_calls.py``).
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import re
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import botocore.session
 import pytest
-from botocore import xform_name
 
-from tests.local_stack import local_stack
+from contracts.catalogue import KINDS
+from sandbox.aws.authorization import policies as evaluation
+from sandbox.aws.authorization import reference
+from scripts import generate_iam
+from scripts.iam import kinds, policies, source
+from scripts.iam.grants import CREATE_DELETE, GRANTS, NEW, OPERATE, OURS, READ, Grant
+from scripts.iam.policies import MAXIMUM, Parameters, WrongGrantsError, documents, size
 
-PROJECT = Path(__file__).resolve().parents[2]
-SPEED = 300.0
-BODY = {"tag": "demo", "instance_groups": [{"instance_type": "ml.g5.8xlarge", "count": 1}]}
-
-Operation = tuple[str, str]
-"""Service and operation by their botocore names."""
-
-CLIENTS = {
-    "amp": "amp",
-    "elbv2": "elbv2",
-    "tagging": "resourcegroupstaggingapi",
-    "ec2": "ec2",
-    "eks": "eks",
-    "fsx": "fsx",
-    "iam": "iam",
-    "pricing": "pricing",
-    "s3": "s3",
-    "sagemaker": "sagemaker",
-    "service_quotas": "service-quotas",
-    "sts": "sts",
-}
-"""Methods of ``activities.aws.Clients``, and the services that they give clients of."""
-
-NOT_OPERATIONS = {"search"}
-"""Operations of SageMaker that regular expressions have too."""
-
-ACTIONS = {
-    "s3:DeleteObjects": "s3:DeleteObjectVersion",
-    "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
-    "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
-    "s3:HeadBucket": "s3:ListBucket",
-    "s3:HeadObject": "s3:GetObject",
-    "s3:ListMultipartUploads": "s3:ListBucketMultipartUploads",
-    "s3:ListObjectVersions": "s3:ListBucketVersions",
-    "s3:ListObjectsV2": "s3:ListBucket",
-    "s3:PutBucketEncryption": "s3:PutEncryptionConfiguration",
-    "s3:PutPublicAccessBlock": "s3:PutBucketPublicAccessBlock",
-}
-"""Operations whose IAM action has another name. (Service Authorization Reference: Amazon S3)"""
-
-PREFIXES = {"amp": "aps", "elbv2": "elasticloadbalancing", "resourcegroupstaggingapi": "tag"}
-"""Services whose actions are called otherwise than botocore calls the service."""
-
-NEED_NO_PERMISSION = {"sts:GetCallerIdentity"}
-SIGNED_BY_HAND = {"aps:QueryMetrics"}
-"""What botocore has no operation for. (activities/autoscalers/metrics.py)"""
-
-TAGGING = {
-    "aps": "aps:TagResource",
-    "ec2": "ec2:CreateTags",
-    "eks": "eks:TagResource",
-    "fsx": "fsx:TagResource",
-    "iam:CreateRole": "iam:TagRole",
-    "iam:CreateOpenIDConnectProvider": "iam:TagOpenIDConnectProvider",
-    "sagemaker": "sagemaker:AddTags",
-}
-DEPENDENT = {
-    "eks:CreateAddon": {"iam:GetRole", "iam:PassRole"},
-    "eks:CreateCluster": {"iam:CreateServiceLinkedRole", "iam:PassRole"},
-    "eks:CreateNodegroup": {"ec2:RunInstances", "iam:CreateServiceLinkedRole", "iam:PassRole"},
-    "eks:CreatePodIdentityAssociation": {"iam:GetRole", "iam:PassRole"},
-    "fsx:CreateFileSystem": {"ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole"},
-    "sagemaker:CreateCluster": {
-        "eks:AssociateAccessPolicy",
-        "eks:CreateAccessEntry",
-        "eks:DeleteAccessEntry",
-        "eks:DescribeAccessEntry",
-        "eks:DescribeCluster",
-        "iam:CreateServiceLinkedRole",
-        "iam:PassRole",
-    },
-    "sagemaker:DeleteCluster": {"eks:DeleteAccessEntry"},
-    "sagemaker:UpdateCluster": {"sagemaker:BatchAddClusterNodes", "sagemaker:BatchDeleteClusterNodes"},
-}
-"""What a service asks of the caller beside the action itself. (Service Authorization Reference: dependent actions;
-those for custom AMIs are left out, because the platform gives none)"""
+FILES = sorted(generate_iam.FOLDER.glob("*.json"))
 
 
-def policies() -> list[dict[str, Any]]:
-    """Every JSON of the section "IAM policy"."""
-    text = (PROJECT / "docs" / "aws.md").read_text()
-    section = re.search(r"^## IAM policy$(.*?)^## ", text, re.DOTALL | re.MULTILINE)
-    assert section is not None, "docs/aws.md has no section '## IAM policy'"
-    found = re.findall(r"^```json\n(.*?)^```$", section.group(1), re.DOTALL | re.MULTILINE)
-    assert found, "docs/aws.md has no JSON under '## IAM policy'"
-    return [json.loads(each) for each in found]
+def statements() -> list[dict[str, object]]:
+    return [statement for path in FILES for statement in json.loads(path.read_text())["Statement"]]
 
 
-def statements() -> list[dict[str, Any]]:
-    return [statement for policy in policies() for statement in policy["Statement"]]
+def test_the_files_are_what_would_be_generated() -> None:
+    wanted = generate_iam.generated()
+    different = [str(path) for path, content in wanted.items() if not path.exists() or path.read_text() != content]
+    assert different == [], "run `make iam`"
+    assert set(FILES) <= set(wanted), "run `make iam`: these files are not generated any more"
 
 
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def test_every_action_that_the_source_needs_is_allowed_and_none_besides() -> None:
+    allowed = set(evaluation.actions_of([json.loads(path.read_text()) for path in FILES]))
 
-
-def python_names() -> dict[str, dict[str, str]]:
-    """Method name -> service -> operation, for every service that the platform has a client of."""
-    names: dict[str, dict[str, str]] = {}
-    session = botocore.session.get_session()
-    for service in CLIENTS.values():
-        for operation in session.get_service_model(service).operation_names:
-            names.setdefault(xform_name(operation), {})[service] = operation
-    return names
-
-
-def service_of(node: ast.expr) -> str | None:
-    """``….act.eks(region)`` is a client of EKS."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return CLIENTS.get(node.func.attr)
-    return None
-
-
-def clients_in(function: ast.AST) -> Iterator[tuple[str, str]]:
-    """Local names that are assigned a client, with its service."""
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-            continue
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            pairs = [(target, node.value)]
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                pairs = list(zip(target.elts, node.value.elts, strict=True))
-            for name, value in pairs:
-                if isinstance(name, ast.Name) and (service := service_of(value)):
-                    yield name.id, service
-
-
-def uses(tree: ast.AST, names: dict[str, dict[str, str]]) -> Iterator[tuple[ast.expr, str, ast.AST]]:
-    """(client, method name, node) of everything that is named like an operation."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in names and node.attr not in NOT_OPERATIONS:
-            yield node.value, node.attr, node
-        elif isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called == "pages" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
-                yield node.args[0], str(node.args[1].value), node
-            if (
-                called == "get_paginator"
-                and isinstance(node.func, ast.Attribute)
-                and isinstance(node.args[0], ast.Constant)
-            ):
-                yield node.func.value, str(node.args[0].value), node
-
-
-def calls_in(path: Path, names: dict[str, dict[str, str]]) -> Iterator[Operation]:
-    """The operations that a module calls. One whose service cannot be told fails the test."""
-    tree = ast.parse(path.read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for client, method, node in uses(tree, names):
-        line = node.lineno  # type: ignore[attr-defined]
-        around = [f for f in functions if f.lineno <= line <= (f.end_lineno or f.lineno)]
-        local = dict(pair for function in around for pair in clients_in(function))
-        service = service_of(client) or (local.get(client.id) if isinstance(client, ast.Name) else None)
-        possible = names[method]
-        if service is None and len(possible) == 1:
-            service = next(iter(possible))
-        assert service is not None, f"{path}:{line}: which service's {method}? Assign the client in the same function."
-        yield service, possible[service]
-
-
-@pytest.fixture(scope="module")
-def called() -> set[Operation]:
-    names = python_names()
-    return {call for path in (PROJECT / "activities").rglob("*.py") for call in calls_in(path, names)}
-
-
-def action_of(operation: Operation) -> str:
-    service, name = operation
-    action = f"{PREFIXES.get(service, service).replace('-', '')}:{name}"
-    return ACTIONS.get(action, action)
-
-
-def needed(called: set[Operation]) -> set[str]:
-    """The IAM actions for these operations, and for what the services do for the caller on the way."""
-    actions = {action_of(operation) for operation in called} - NEED_NO_PERMISSION
-    makes = {a for a in actions if a.split(":")[1].startswith(("Create", "Allocate")) and a != "ec2:CreateRoute"}
-    tags = {TAGGING.get(action) or TAGGING.get(action.split(":")[0]) for action in makes}
-    dependent = {each for action in actions for each in DEPENDENT.get(action, ())}
-    return actions | dependent | SIGNED_BY_HAND | {tag for tag in tags if tag}
-
-
-def test_the_policy_allows_what_the_activities_call_and_nothing_else(called: set[Operation]) -> None:
-    allowed = {action for statement in statements() for action in listed(statement["Action"])}
-
-    assert len(called) > 60
-    assert sorted(needed(called) - allowed) == [], "calls that the policy does not allow"
-    assert sorted(allowed - needed(called)) == [], "actions that nothing needs"
+    assert len(source.called()) > 120
+    assert allowed == set(policies.needed())
 
 
 def test_every_statement_names_its_actions_and_only_reads_are_without_a_limit() -> None:
     for statement in statements():
-        actions = listed(statement["Action"])
+        actions = evaluation.listed(statement["Action"])
         assert statement["Effect"] == "Allow"
         assert not [action for action in actions if "*" in action]
         if statement["Resource"] == "*" and "Condition" not in statement:
-            reading = ("Describe", "List", "Get")
-            assert [a for a in actions if not a.split(":")[1].startswith(reading)] == [], statement["Sid"]
+            assert [action for action in actions if not reference.action(action).reads] == [], statement["Sid"]
 
 
-def test_each_policy_fits_into_a_customer_managed_policy() -> None:
-    """IAM counts 6,144 characters without white space. (IAM User Guide: IAM quotas)"""
-    for policy in policies():
-        assert len(re.sub(r"\s", "", json.dumps(policy))) <= 6144
+def test_read_allows_nothing_that_writes() -> None:
+    found = json.loads((generate_iam.FOLDER / "read.json").read_text())
+    assert [action for action in evaluation.actions_of([found]) if not reference.action(action).reads] == []
 
 
-def test_a_whole_run_calls_nothing_that_the_source_does_not_show(called: set[Operation], tmp_path: Path) -> None:
-    with local_stack(tmp_path, SPEED) as stack:
-        stack.gateway.post("/clusters", json=BODY).raise_for_status()
-        ended = stack.until("create-cluster/demo", lambda o: o["phase"] in ("succeeded", "blocked", "failed"))
-        assert ended["phase"] == "succeeded", ended["problem"]
-        ledger = stack.sandbox.get("/ledger").json()
-    made = {(row["service"], row["operation"]) for row in ledger["entries"] if row["api"] == "aws"}
-    read = {(row["service"], row["operation"]) for row in ledger["reads"] if row["api"] == "aws"}
+def test_each_policy_fits_into_a_customer_managed_policy_and_has_one_name_for_each_statement() -> None:
+    for path in FILES:
+        document = json.loads(path.read_text())
+        names = [statement["Sid"] for statement in document["Statement"]]
+        assert size(document) <= MAXIMUM, path
+        assert len(names) == len(set(names))
+        assert all(name.isalnum() for name in names)
+        evaluation.check(document)
 
-    assert len(made) > 25
-    assert len(read) > 25
-    assert sorted((made | read) - called) == []
+
+def test_the_parts_of_a_policy_hold_all_of_its_statements() -> None:
+    found = documents()
+    for policy in (READ, OPERATE, CREATE_DELETE):
+        parts = [found[name] for name in sorted(found) if name.rstrip("-0123456789") == policy]
+        assert [each for part in parts for each in part["Statement"]] == policies.statements(policy, Parameters())
+
+
+def test_every_kind_of_operation_says_which_policies_it_needs() -> None:
+    observed = kinds.observed()
+    assert sorted(set(KINDS) - set(observed)) == [], "kinds of operations whose calls were never recorded"
+    assert kinds.policies_of(observed["create-cluster"]) == [READ, OPERATE, CREATE_DELETE]
+    assert kinds.policies_of(observed["scale-instance-group"]) == [READ, OPERATE]
+    assert kinds.policies_of(observed["verify-cluster"]) == [READ]
+    assert kinds.policies_of(observed[kinds.LOOK_UPS]) == [READ, OPERATE]
+    assert set(kinds.BESIDE_THE_TOUR) <= set(KINDS)
+    assert kinds.policies_of_kind(observed, "update-software") == [READ, OPERATE]
+
+
+def test_partition_account_and_region_are_in_every_arn_that_has_them() -> None:
+    where = Parameters("aws-us-gov", "111122223333", "us-gov-west-1")
+    text = json.dumps(list(documents(where).values()))
+
+    assert '"arn:aws:' not in text
+    assert "arn:aws-us-gov:eks:us-gov-west-1:111122223333:cluster/eks-cluster-*" in text
+    assert "arn:aws-us-gov:iam::111122223333:role/instantstart/instantstart-*" in text
+    assert "arn:aws-us-gov:s3:::sagemaker-*-111122223333-*" in text
+
+
+@pytest.mark.parametrize(
+    ("grant", "why"),
+    [
+        (Grant(OPERATE, "X", ("eks:CreateCluster",), ("eks:cluster/*",), ""), "has no resources"),
+        (Grant(OPERATE, "X", ("eks:DeleteCluster",), ("ec2:vpc/*",), ""), "has none of these resources"),
+        (Grant(OPERATE, "X", ("ec2:DeleteVpc",), ("ec2:vpc/*",), "", NEW), "knows no aws:RequestTag"),
+        (Grant(OPERATE, "X", ("aps:CreateWorkspace",), ("*",), "", OURS), "knows no aws:ResourceTag"),
+    ],
+)
+def test_a_grant_that_iam_would_never_allow_anything_by_is_an_error(grant: Grant, why: str) -> None:
+    assert [each for each in policies.misfits(grant) if why in each]
+
+
+def test_a_call_without_a_grant_and_a_grant_without_a_call_stop_the_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    fewer = tuple(grant for grant in GRANTS if grant.sid != "MakeHyperPod" and "WithPlans" not in grant.sid)
+    monkeypatch.setattr(policies, "GRANTS", fewer)
+    with pytest.raises(WrongGrantsError, match=r"sagemaker:CreateCluster \(.*cluster\.py\) has no grant"):
+        policies.grants()
+
+    more = replace(GRANTS[0], actions=("ec2:RebootInstances",), resources=("ec2:instance/*",), conditions={})
+    monkeypatch.setattr(policies, "GRANTS", (*GRANTS, more))
+    with pytest.raises(WrongGrantsError, match="ec2:RebootInstances is granted and nothing calls it"):
+        policies.grants()
+
+
+def test_a_call_whose_service_cannot_be_told_is_an_error(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("def f(client):\n    return client.list_clusters()\n")
+    assert ast.parse(module.read_text())
+    with pytest.raises(source.UnknownServiceError, match="which service's list_clusters"):
+        list(source.calls_in(module))
+
+
+def test_the_trust_policies_name_services_and_no_account() -> None:
+    for path in (generate_iam.FOLDER / "trust").glob("*.json"):
+        (statement,) = json.loads(path.read_text())["Statement"]
+        assert list(statement["Principal"]) == ["Service"]
+        assert "sts:AssumeRole" in evaluation.listed(statement["Action"])

@@ -155,12 +155,12 @@ def furnished(stack: LocalStack, count: int) -> Servers:
     """A cluster with one group of GPUs and the AWS Load Balancer Controller."""
     raise_quotas(stack, **{GPUS: count})
     finish(stack, create(stack, TAG, instance_groups=[{"name": "gpus", "instance_type": GPUS, "count": count}]))
-    servers = Servers(stack, KubernetesClients(AwsClients(Settings(), _session(stack))))
+    servers = Servers(stack, KubernetesClients(AwsClients(Settings(), worker_session(stack))))
     finish(stack, servers.ask("PATCH", "/features", {"load_balancer_controller": {"enabled": True}}))
     return servers
 
 
-def _session(stack: LocalStack) -> boto3.Session:
+def worker_session(stack: LocalStack) -> boto3.Session:
     """The worker's credentials. Where AWS answers is found in the environment alone."""
     env = stack.environment("worker")
     return boto3.Session(
@@ -172,12 +172,15 @@ def _session(stack: LocalStack) -> boto3.Session:
 
 @dataclass(frozen=True)
 class Hold:
-    """One call of Kubernetes that is not answered: its effect comes at once, or (``before``) only when it is let go."""
+    """One call, of Kubernetes if nothing else is said, that is not answered: its effect comes at once, or (``before``)
+    only when it is let go."""
 
     operation: str
     before: bool = False
     match: str = ""
     skip: int = 0
+    api: str = "kubernetes"
+    service: str = EKS
 
 
 @dataclass
@@ -190,7 +193,8 @@ class Holding:
     def begin(self) -> None:
         rules = [
             {
-                **{"id": name, "api": "kubernetes", "service": EKS, "operation": hold.operation, "match": hold.match},
+                **{"id": name, "api": hold.api, "service": hold.service},
+                **{"operation": hold.operation, "match": hold.match},
                 **{"phase": "before" if hold.before else "after", "skip": hold.skip, "times": 1},
                 **{"action": "latency", "latency": LONGEST_HOLD},
             }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.drift import DRIFT_STAGE
 from tests.local_stack import LocalStack, local_stack
 
 SPEED = 90.0
@@ -60,5 +61,8 @@ def test_whatever_is_killed_at_every_stage_boundary_and_inside_stages_each_effec
             time.sleep(0.1)
         assert operation["phase"] == "succeeded", operation["problem"]
         assert kills >= 6
-        assert {stage["state"] for stage in operation["stages"]} == {"done"}
+        # A worker that starts gives every cluster its schedule of drift checks: the last stage may find it there.
+        ended = {stage["name"]: stage["state"] for stage in operation["stages"]}
+        assert ended.pop(DRIFT_STAGE) in ("done", "unchanged")
+        assert set(ended.values()) == {"done"}
         assert created(stack) == undisturbed

@@ -128,6 +128,35 @@ def _router(body: dict[str, Any]) -> Wrong:
     return Wrong(to.CREATE_ROUTER, "router_create", body, given=given, places={"/name": "/router"})
 
 
+def _trained(body: dict[str, Any]) -> Wrong:
+    given = {"run" if key == "name" else key: value for key, value in body.items()}
+    options: dict[str, Any] = {
+        key: given.pop(key) for key in ("log_monitoring", "spares", "deadline_hours") if key in given
+    }
+    if options:
+        given["options"] = options
+    places = {"/name": "/run"} | {f"/{key}": f"/options/{key}" for key in options}
+    return Wrong(to.RUN_TRAINING, "training_submit", body, given=given, places=places)
+
+
+def _controlled(endpoint: Endpoint[Any], tool: str, name: str, body: dict[str, Any] | None = None) -> Wrong:
+    return Wrong(endpoint, tool, body or {}, {"name": name}, {"run": name, **(body or {})}, {"/name": "/run"})
+
+
+def _ray_cluster(body: dict[str, Any]) -> Wrong:
+    given = {"ray_cluster" if key == "name" else key: value for key, value in body.items()}
+    if "labels" in given:
+        given["options"] = {"labels": given.pop("labels")}
+    places = {"/name": "/ray_cluster", "/labels": "/options/labels"}
+    return Wrong(to.CREATE_RAY_CLUSTER, "ray_cluster_create", body, given=given, places=places)
+
+
+def _tracking_server(body: dict[str, Any]) -> Wrong:
+    given = {"tracking_server" if key == "name" else key: value for key, value in body.items()}
+    places = {"/name": "/tracking_server"}
+    return Wrong(to.CREATE_TRACKING_SERVER, "tracking_server_create", body, given=given, places=places)
+
+
 def _misnamed(endpoint: Endpoint[Any], tool: str, argument: str) -> Wrong:
     given, places = {argument: "Bad_Name"}, {"/name": f"/{argument}"}
     return Wrong(endpoint, tool, None, {"name": "Bad_Name"}, given, places)
@@ -141,6 +170,10 @@ def _unknown(endpoint: Endpoint[Any], tool: str, body: dict[str, Any]) -> Wrong:
     none = "create-cluster/none"
     return Wrong(endpoint, tool, body, {"id": none}, given={"operation": none, **body})
 
+
+_RECIPE = {"kind": "pytorch", "script_path": "/s3/code/train.py"}
+_TRAINED = {"name": "sft", "recipe": _RECIPE, "instance_types": ["ml.g5.12xlarge"], "gpus_per_node": 4}
+_ELSEWHERE = "arn:aws:sagemaker:us-west-2:444455556666:mlflow-tracking-server/shared"
 
 _NOWHERE: dict[str, Any] = {"parameters": {"tag": "nobody"}, "given": {"cluster": "nobody"}}
 _MISNAMED: dict[str, Any] = {"parameters": {"tag": "Bad_Tag"}, "given": {"cluster": "Bad_Tag"}}
@@ -172,6 +205,10 @@ WRONG: list[Wrong] = [
     Wrong(to.VERIFY_ACCESS, "access_verify", **_NOWHERE),
     Wrong(to.VERIFY_CLUSTER, "cluster_verify", **_NOWHERE),
     Wrong(to.REDETECT_CLUSTER, "cluster_redetect", **_MISNAMED),
+    Wrong(to.ADOPT_DRIFT, "drift_adopt", {"differences": []}),
+    Wrong(to.ADOPT_DRIFT, "drift_adopt", {"differences": ["workers"], "accept_weaker_security": "perhaps"}),
+    Wrong(to.RESTORE_DRIFT, "drift_restore", {"differences": "all"}),
+    Wrong(to.RESTORE_DRIFT, "drift_restore", {"differences": ["vpc/v~01234567", "vpc/v~01234567"]}),
     Wrong(to.INSTALL_DEPENDENCIES, "cluster_configure_dependencies", {"components": ["x"]}),
     Wrong(to.INSTALL_DEPENDENCIES, "cluster_configure_dependencies", {"components": "all of them"}),
     _hyperpod({"instance_type": "g6.4xlarge", "count": 2}),
@@ -293,6 +330,44 @@ WRONG: list[Wrong] = [
         {"target": "Chat", "triggers": [{"type": "prometheus", "threshold": 0}, {"type": "luck"}]},
     ),
     _misnamed(to.DELETE_AUTOSCALER, "autoscaler_delete", "autoscaler"),
+    _trained({**_TRAINED, "name": "Sft_1"}),
+    _trained({**_TRAINED, "recipe": {"kind": "jax"}}),
+    _trained({**_TRAINED, "recipe": "train.py"}),
+    _trained({**_TRAINED, "recipe": {**_RECIPE, "script_path": "../train.py", "colour": "red"}}),
+    _trained({**_TRAINED, "recipe": {**_RECIPE, "arguments": ["--api_key=" + "hf_" + "x" * 34]}}),
+    _trained({**_TRAINED, "instance_types": ["g5.12xlarge"], "gpus_per_node": "all", "nodes": 0}),
+    _trained({**_TRAINED, "instance_types": ["ml.g5.12xlarge", "ml.p5.48xlarge"]}),
+    _trained({**_TRAINED, "submission": "slurm"}),
+    _trained({**_TRAINED, "submission": "ray"}),
+    _trained({**_TRAINED, "submission": "sagemaker", "image": "public/trainer:1"}),
+    _trained({**_TRAINED, "env": {"RANK": "0"}}),
+    _trained({**_TRAINED, "checkpoint_path": "/tmp/run", "spares": 1}),
+    _trained({**_TRAINED, "log_monitoring": [{"name": "hang", "pattern": "(a+)+$", "every_seconds": 60}]}),
+    _trained({**_TRAINED, "experiment": {"experiment": "qwen"}, "deadline_hours": -1}),
+    _controlled(to.STOP_TRAINING, "training_stop", "Bad_Name"),
+    _controlled(to.STOP_TRAINING, "training_stop", "sft", {"reason": "x" * 301}),
+    _controlled(to.SUSPEND_TRAINING, "training_suspend", "sft", {"reason": 7}),
+    _controlled(to.RESUME_TRAINING, "training_resume", "n" * 60),
+    _ray_cluster({"name": "R_", "gpus_per_worker": 1, "workers": 1}),
+    _ray_cluster({"name": "notebooks", "gpus_per_worker": "all", "workers": -1, "image": "two words"}),
+    _ray_cluster({"name": "notebooks", "gpus_per_worker": 1, "labels": {"ray.io/x": "y"}}),
+    _misnamed(to.DELETE_RAY_CLUSTER, "ray_cluster_delete", "ray_cluster"),
+    _tracking_server({"name": "-research", "size": "Huge", "maintenance_window": "Tuesday"}),
+    _misnamed(to.DELETE_TRACKING_SERVER, "tracking_server_delete", "tracking_server"),
+    Wrong(
+        to.CONNECT_EXPERIMENTS,
+        "experiment_connect",
+        {"tracking_server": "arn:aws:s3:::bucket", "namespace": "A_b", "service_account": ""},
+    ),
+    Wrong(
+        to.DISCONNECT_EXPERIMENTS, "experiment_disconnect", None, {"namespace": "A_b", "tracking_server": "arn:aws:x"}
+    ),
+    Wrong(
+        to.SYNC_EXPERIMENTS,
+        "experiment_sync",
+        {"source": "research", "experiment": "qwen", "destination": _ELSEWHERE, "external_id": "agreed"},
+    ),
+    Wrong(to.SYNC_EXPERIMENTS, "experiment_sync", {"source": "", "experiment": " qwen", "destination": "research"}),
     Wrong(to.DELETE_CLUSTER, "cluster_delete", {"level": "hyperpod", "delete_bucket": True}),
     Wrong(to.DELETE_CLUSTER, "cluster_delete", {"level": "everything"}),
     _unknown(*_DECIDE, {"answer": {"choice": "wait"}}),

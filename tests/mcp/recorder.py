@@ -30,21 +30,30 @@ from contracts.cluster import ClusterView
 from contracts.command_report import ParsedCommand
 from contracts.credentials import CredentialList
 from contracts.deployments import DeploymentDetail, DeploymentList
+from contracts.diagnostics import Diagnosis
+from contracts.drift import DriftAnswer
 from contracts.durations import Durations
 from contracts.endpoints import ENDPOINTS, Endpoint
+from contracts.experiment_runs import ExperimentList, RunComparison, RunDetail, RunList
+from contracts.experiments import ConnectionTest
 from contracts.features import Feature, Features
 from contracts.inference import ModelAnswer, ServicesRead
 from contracts.jobs import JobDetail, JobList
+from contracts.logs import LogPage
 from contracts.managed_endpoints import EndpointDetail, EndpointList
 from contracts.model_pools import ModelPoolDetail, ModelPoolList
 from contracts.models import ModelList
 from contracts.operation import Operation
 from contracts.options import Options
 from contracts.plans import Plan
+from contracts.presets import PresetDetail, SavedPreset
 from contracts.problem import Problem
+from contracts.ray_clusters import RayClusterDetail, RayClusterList
 from contracts.routers import RouterDetail, RouterList
 from contracts.software import SoftwareRead
 from contracts.storage import StorageContents, StorageDefaults, StorageList
+from contracts.tracking_servers import TrackingServerDetail, TrackingServerLink, TrackingServerList
+from contracts.training_views import TrainingRunDetail, TrainingRunList
 from mcp_server.server import create_server
 from mcp_server.toolsets import Toolset
 
@@ -109,6 +118,49 @@ _AUTOSCALER = {
     "min_replicas": 1,
     "max_replicas": 5,
 }
+
+_RUN = {
+    "namespace": "default",
+    "name": "sft",
+    "submission": "hyperpod",
+    "recipe": "pytorch",
+    "state": "running",
+    "detail": "1 of 1 pods run, step 10",
+    "nodes": 1,
+    "gpus": 4,
+}
+RUN_SPEC = {
+    "recipe": {"kind": "pytorch", "script_path": "/s3/code/train.py", "arguments": ["--max-steps=100"]},
+    "instance_types": ["ml.g5.12xlarge"],
+    "gpus_per_node": 4,
+}
+_PRESET = {
+    "name": "sft-8b",
+    "kind": "training",
+    "owner": "me",
+    "shared": True,
+    "version": 3,
+    "oldest": 1,
+    "saved_by": "me",
+    "saved_at": NOW,
+}
+_RAY_CLUSTER = {
+    "namespace": "default",
+    "name": "notebooks",
+    "state": "ready",
+    "detail": "2 of 2 workers ready",
+    "image": "i",
+    "workers": 2,
+    "created_at": NOW,
+}
+_TRACKING_SERVER = {
+    "name": "research",
+    "arn": "arn:aws:sagemaker:us-west-2:111122223333:mlflow-tracking-server/research",
+    "kind": "tracking-server",
+    "state": "ready",
+    "status": "Created",
+}
+_EXPERIMENT_RUN = {"run_id": "0b5c", "experiment_id": "1", "status": "FINISHED", "metrics": {"loss": 0.5}}
 
 ANSWERS: dict[type[BaseModel], dict[str, Any]] = {
     Caller: {"name": "me", "role": "operator", "default_cluster": "demo"},
@@ -201,11 +253,31 @@ ANSWERS: dict[type[BaseModel], dict[str, Any]] = {
         "computed_at": NOW,
         "valid_until": NOW,
     },
+    TrainingRunList: {"runs": [_RUN], "read_at": NOW},
+    TrainingRunDetail: {"run": _RUN, "spec": {"name": "sft", **RUN_SPEC}, "read_at": NOW},
+    LogPage: {"cursor": "eJw", "end": True, "read_at": NOW},
+    Diagnosis: {"subject": {"kind": "cluster"}, "read_at": NOW},
+    DriftAnswer: {"cluster": "demo", "live": False},
+    PresetDetail: {
+        "preset": _PRESET,
+        "version": {"version": 3, "kind": "training", "document": RUN_SPEC, "saved_by": "me", "saved_at": NOW},
+    },
+    SavedPreset: {"preset": _PRESET, "changed": True},
+    RayClusterList: {"ray_clusters": [_RAY_CLUSTER], "read_at": NOW},
+    RayClusterDetail: {"ray_cluster": _RAY_CLUSTER, "read_at": NOW},
+    TrackingServerList: {"servers": [_TRACKING_SERVER], "read_at": NOW},
+    TrackingServerDetail: {"server": _TRACKING_SERVER, "read_at": NOW},
+    ExperimentList: {"tracking_server": "arn", "experiments": [{"id": "1", "name": "qwen"}], "read_at": NOW},
+    RunList: {"tracking_server": "arn", "runs": [_EXPERIMENT_RUN], "read_at": NOW},
+    RunDetail: {"run": _EXPERIMENT_RUN, "read_at": NOW},
+    RunComparison: {"runs": [_EXPERIMENT_RUN], "read_at": NOW},
+    ConnectionTest: {"tracking_server": "research", "passed": True, "steps": [], "tested_at": NOW},
+    TrackingServerLink: {},
     Session: {},
     Ticket: {},
     CreatedToken: {},
 }
-"""What is answered, of every model that has no defaults for everything. No tool asks for the last three."""
+"""What is answered, of every model that has no defaults for everything. No tool asks for the last four."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,10 @@ from mcp_server.server import definitions
 from tests.mcp.conftest import Connect, answered, refused
 from tests.mcp.recorder import ANSWERS, ARN, NOW, Asked, Recorder
 from tests.mcp.serving_cases import SERVING_CASES, Case
+from tests.mcp.training_cases import TRAINING_CASES
 
 TAG = {"tag": "demo"}
+DRIFTED = "instance-group/workers/target~01234567"
 NODE = "hyperpod-i-0123456789abcdef0"
 GROUP = {"instance_type": "ml.g6.4xlarge", "count": 2}
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
@@ -193,6 +195,11 @@ CASES: list[Case] = [
      {"tag": "prod", "region": "us-west-2", "eks_cluster": "theirs", "hyperpod_cluster": "hp", "grant_access": True,
       "adopt": False}),
     ("cluster_redetect", {}, "redetect_cluster", TAG, {}, None),
+    ("drift_get", {"cluster": "demo"}, "get_drift", TAG, {}, None),
+    ("drift_check", {}, "check_drift", TAG, {}, None),
+    ("drift_adopt", {"differences": [DRIFTED], "accept_weaker_security": True}, "adopt_drift", TAG, {},
+     {"differences": [DRIFTED], "accept_weaker_security": True}),
+    ("drift_restore", {"differences": [DRIFTED]}, "restore_drift", TAG, {}, {"differences": [DRIFTED]}),
     ("cluster_delete", {"cluster": "demo"}, "delete_cluster", TAG, {}, None),
     ("cluster_delete",
      {"cluster": "demo", "level": "eks", "abort_running": True, "delete_bucket": True, "keep": ["vol-1"],
@@ -206,6 +213,7 @@ CASES: list[Case] = [
     ("audit_list", {"page_size": 5}, "list_audit", {}, {"page_size": ["5"]}, None),
     ("platform_get_readiness", {}, "get_readiness", {}, {}, None),
     *SERVING_CASES,
+    *TRAINING_CASES,
 ]  # fmt: skip
 
 SEVERAL: dict[str, set[str]] = {
@@ -336,7 +344,7 @@ async def test_without_a_default_cluster_a_tool_asks_for_one_and_does_nothing() 
             named = {"cluster", "clusterTag", "hyperPodTag"} & arguments.keys()
             if not asks_for_one or named or tool in ("operation_list", "plan_make") or "region" in arguments:
                 continue
-            if tool.startswith("cluster_get_availa"):
+            if tool.startswith("cluster_get_availa") or arguments.get("kind") == "operation":
                 continue
             refusal = await refused(client, tool, **arguments)
             assert refusal["problem"]["field"] == "/cluster"
@@ -435,6 +443,15 @@ async def test_what_stands_in_the_way_of_a_new_cluster_is_told_whatever_its_tag(
         ("router_delete", "router", {}),
         ("autoscaler_delete", "autoscaler", {}),
         ("s3_storage_delete", "claim", {}),
+        ("training_stop", "run", {}),
+        ("training_logs", "run", {}),
+        ("pod_logs", "pod", {}),
+        ("pod_logs", "namespace", {"pod": "p"}),
+        ("preset_delete", "preset", {}),
+        ("ray_cluster_delete", "ray_cluster", {}),
+        ("tracking_server_delete", "tracking_server", {}),
+        ("experiment_get_run", "run_id", {"tracking_server": "research"}),
+        ("experiment_disconnect", "namespace", {}),
     ],
 )
 async def test_a_name_that_leads_to_another_route_is_refused_and_nothing_is_sent(

@@ -73,6 +73,31 @@ CASES: list[tuple[str, dict[str, Any], str, str, Any, dict[str, str]]] = [
      {"tag": "A_1", "eks_cluster": "-"}, {}),
     ("cluster_delete", {"level": "hyperpod", "delete_bucket": True}, "DELETE", ONE,
      {"level": "hyperpod", "delete_bucket": True}, {}),
+    ("training_submit", {"run": "A_b", "recipe": {"kind": "jax"}, "instance_types": ["g5"], "gpus_per_node": 1}, "POST",
+     f"{ONE}/training-runs", {"name": "A_b", "recipe": {"kind": "jax"}, "instance_types": ["g5"], "gpus_per_node": 1},
+     {"/name": "/run"}),
+    ("training_get", {"run": "no-such"}, "GET", f"{ONE}/training-runs/no-such", None, {"/name": "/run"}),
+    ("training_logs", {"run": "sft", "rank": -1, "level": "loud", "lines": 0, "cursor": "?"}, "GET",
+     f"{ONE}/training-runs/sft/logs?rank=-1&level=loud&limit=0&cursor=%3F", None, {"/limit": "/lines"}),
+    ("training_logs", {"run": "sft", "search": "(a+)+$", "regex": True, "execution": "no/run"}, "GET",
+     f"{ONE}/training-runs/sft/logs?search=(a%2B)%2B%24&regex=true&run=no%2Frun&tail=100", None,
+     {"/run": "/execution"}),
+    ("pod_logs", {"pod": "Bad_Pod", "since": "yesterday"}, "GET", f"{ONE}/pods/default/Bad_Pod/logs?since=yesterday",
+     None, {}),
+    ("diagnose_problem", {"kind": "weather", "name": "x"}, "POST", f"{ONE}/diagnoses",
+     {"subject": {"kind": "weather", "name": "x"}}, {"/subject": ""}),
+    ("diagnose_problem", {"kind": "node", "since_hours": 10_000}, "POST", f"{ONE}/diagnoses",
+     {"subject": {"kind": "node"}, "since_hours": 10_000}, {"/subject": ""}),
+    ("preset_save", {"preset": "Bad_Name", "document": {"name": "x"}}, "PUT", "/api/v1/presets/Bad_Name",
+     {"document": {"name": "x"}}, {"/name": "/preset"}),
+    ("preset_get", {"preset": "none"}, "GET", "/api/v1/presets/none", None, {"/name": "/preset"}),
+    ("experiment_search_runs", {"tracking_server": "-x", "page_size": 1000, "page_token": "x"}, "GET",
+     f"{ONE}/experiments/runs?tracking_server=-x&page_size=1000&page_token=x", None, {}),
+    ("experiment_compare_runs", {"tracking_server": "research", "run_ids": ["a b"], "points": 1}, "GET",
+     f"{ONE}/experiments/comparison?tracking_server=research&run=a%20b&points=1", None, {"/run": "/run_ids"}),
+    ("experiment_test", {"tracking_server": "arn:x", "namespace": "A_b"}, "POST", f"{ONE}/experiments/test",
+     {"tracking_server": "arn:x", "namespace": "A_b"}, {}),
+    ("tracking_server_get", {"tracking_server": "none"}, "GET", f"{ONE}/tracking-servers/none", None, {}),
     ("operation_get", {"operation": "no/such"}, "GET", "/api/v1/operations/no%2Fsuch", None, {}),
     ("operation_get_durations", {"kind": "dance"}, "GET", "/api/v1/durations?kind=dance", None, {}),
     ("cluster_get_available_instances", {"region": "eu-north-1"}, "GET", "/api/v1/options?region=eu-north-1", None, {}),
@@ -134,15 +159,18 @@ async def test_reading_tools_leave_no_trace_in_the_audit_trail(
             needed = set(each.input_schema.get("required", []))
             if not each.annotations.read_only_hint or each.name in AUDITED:
                 continue
-            arguments = {name: NAMED[name] for name in needed}
+            arguments = {name: NAMED[name] for name in needed} | ABOUT.get(each.name, {})
             if "cluster" in each.input_schema["properties"]:
                 arguments["cluster"] = tag
             await client.call_tool(each.name, arguments)
     assert (await gateway.admin.get("/api/v1/audit?page_size=1")).json()["entries"][:1] == before
 
 
-AUDITED = ("plan_make", "inference_call_model", "wait_seconds")
+AUDITED = ("plan_make", "inference_call_model", "experiment_test", "wait_seconds")
 """Reading tools that the trail holds, since they are sent, or that take long."""
+
+ABOUT = {"diagnose_problem": {"kind": "cluster"}}
+"""Arguments that mean something else elsewhere."""
 
 NAMED = {
     "operation": "create-cluster/none",
@@ -155,5 +183,12 @@ NAMED = {
     "autoscaler": "chat",
     "model_pool": "pool",
     "router": "front",
+    "run": "qwen3-sft",
+    "pod": "qwen3-sft-pods-0",
+    "preset": "sft",
+    "ray_cluster": "notebooks",
+    "tracking_server": "research",
+    "run_id": "0b5c",
+    "run_ids": ["0b5c"],
 }
 """Values of the arguments that reading tools need."""

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.deployments import ASK_FOR_GPUS
 from contracts.model import Model
 from contracts.node_views import NodeView
 from contracts.problem import ProblemCode, problem
 from mcp_server.extracts import MOST, that_fit
 from mcp_server.free_gpus import told
+from mcp_server.problems import ASK_THE_USER, for_agents, wrong_argument
 from tests.mcp.conftest import answered, refused
 from tests.mcp.people import MODES, User
 from tests.mcp.recorder import ANSWERS, COMMAND, NOW, Recorder
@@ -235,3 +237,11 @@ def test_a_list_is_cut_only_where_the_next_entry_has_no_room(lengths: list[int])
     assert len(shown) + left_out == len(entries)
     assert size <= MOST
     assert not left_out or size + len(entries[len(shown)].model_dump_json()) > MOST
+
+
+def test_a_choice_that_is_a_persons_says_so_to_agents_in_the_gateways_own_refusal() -> None:
+    refused_by_gateway = wrong_argument("gpu_count", "Field required", ASK_FOR_GPUS)
+    heard = for_agents(refused_by_gateway)
+    assert heard.remedy == heard.errors[0].remedy == f"{ASK_FOR_GPUS} {ASK_THE_USER}"
+    other = wrong_argument("port", "too large", "Use at most 65535.")
+    assert for_agents(other) == other

@@ -18,7 +18,7 @@ from tests.mcp.conftest import Begin, answered
 from tests.mcp.people import MODES, User
 
 ROOT = Path(__file__).parents[2]
-SERVER = [sys.executable, "-m", "mcp_server"]
+SERVER = [sys.executable, "-P", "-m", "mcp_server"]
 
 
 def environment(gateway: Gateway, role: str) -> dict[str, str]:
@@ -26,12 +26,23 @@ def environment(gateway: Gateway, role: str) -> dict[str, str]:
     return {**os.environ, **settings, "INSTANTSTART_TOOLSETS": "all"}
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder of the agent's user, with packages that are called as ours are."""
+    for name in ("client", "contracts", "mcp_server", "telemetry"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('this is somebody else')")
+    return tmp_path
+
+
 @MODES
-async def test_a_desktop_agent_starts_it_and_its_user_is_asked(gateway: Gateway, begin: Begin, mode: str) -> None:
+async def test_a_desktop_agent_starts_it_in_any_folder_and_its_user_is_asked(
+    gateway: Gateway, begin: Begin, project: Path, mode: str
+) -> None:
     operation = await begin("drain")
     user = User({"choice": "go-on"})
     program = StdioServerParameters(
-        command=SERVER[0], args=SERVER[1:], env=environment(gateway, "operator"), cwd=str(ROOT)
+        command=SERVER[0], args=SERVER[1:], env=environment(gateway, "operator"), cwd=str(project)
     )
     async with Client(stdio_client(program), mode=mode, elicitation_callback=user) as client:
         assert (await answered(client, "access_get_caller"))["name"] == "operator-1"
@@ -54,6 +65,9 @@ async def test_it_says_nothing_but_the_protocol_and_ends_with_its_input(gateway:
         ("operation_list", {"cluster": marker}),
         ("operation_decide", {"operation": "create-cluster/none", "answer": {"choice": marker}}),
         ("operation_get", {"wrong": marker}),
+        ("training_submit", {"run": "sft", "cluster": "demo", "gpus_per_node": 1, "env": {"API_TOKEN": marker}}),
+        ("training_logs", {"run": "sft", "cluster": "demo", "search": marker}),
+        ("diagnose_problem", {"kind": "node", "name": marker, "cluster": "demo"}),
     ]
     running = await asyncio.create_subprocess_exec(
         *SERVER,
@@ -75,7 +89,7 @@ async def test_it_says_nothing_but_the_protocol_and_ends_with_its_input(gateway:
     async with asyncio.timeout(60):
         rest, errors = await running.stdout.read(), await running.stderr.read()
         assert await running.wait() == 0
-    assert [json.loads(answer)["id"] for answer in answers] == [1, 2, 3, 4]
+    assert [json.loads(answer)["id"] for answer in answers] == list(range(1, len(calls) + 2))
     assert all("result" in json.loads(answer) for answer in answers)
     assert rest == b""
     assert [secret for secret in (marker, gateway.tokens["viewer"]) if secret in errors.decode()] == []

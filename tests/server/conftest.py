@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import signal
 import socket
@@ -23,9 +24,8 @@ from websockets.typing import Subprotocol
 
 from api.settings import Settings
 from api.tokens import TokenStore
-from contracts.access import Role
-from tests.api.conftest import Name, name, temporal, worker
-from ui.session import COOKIE
+from contracts.access import SESSION_COOKIE, Role
+from tests.api.conftest import CODEC_KEY, Name, name, temporal, worker
 
 __all__ = ["Name", "name", "temporal", "worker"]
 
@@ -63,7 +63,7 @@ class Served:
             host="127.0.0.1",
             port=port,
             additional_headers={
-                **({"Cookie": f"{COOKIE}={session}"} if session else {}),
+                **({"Cookie": f"{SESSION_COOKIE}={session}"} if session else {}),
                 **({"Origin": origin} if origin else {}),
             },
             subprotocols=[Subprotocol("streamlit")],
@@ -116,8 +116,12 @@ async def serving(
         token = TokenStore(Settings(data_dir=folder).tokens_path).add("operator-1", Role.OPERATOR)
     else:
         token = gateway.token
+    key = folder / "codec.key"
+    key.write_text(base64.b64encode(CODEC_KEY.secret).decode() + "\n")
+    key.chmod(0o600)
     address = temporal.service_client.config.target_host
     settings |= {"FACES": faces, "DATA_DIR": str(folder), "TEMPORAL_ADDRESS": address, "TOOLSETS": "all"}
+    settings["CODEC_KEY_FILE"] = str(key)
     if gateway is not None:
         settings["URL"] = gateway.url
     async with process(port, log, **settings) as running:

@@ -7,8 +7,8 @@ from http.cookies import SimpleCookie
 import httpx
 import pytest
 
+from contracts.access import SESSION_COOKIE
 from tests.server.conftest import Served
-from ui.session import COOKIE
 
 
 async def _ticket(everything: Served) -> str:
@@ -39,7 +39,7 @@ async def test_a_link_is_used_up_by_its_form_alone_and_only_once(everything: Ser
 async def test_a_token_begins_a_session_and_is_not_the_session(everything: Served) -> None:
     async with everything.http() as http:
         entered = await http.post("/signin", data={"token": everything.token})
-    cookie = _cookie(entered)[COOKIE]
+    cookie = _cookie(entered)[SESSION_COOKIE]
     assert cookie.value != everything.token
     assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "lax", "/")
     assert cookie["expires"]
@@ -91,26 +91,31 @@ async def test_another_sites_form_signs_nobody_in(everything: Served) -> None:
 async def test_signing_out_ends_the_session_and_takes_the_cookie_back(everything: Served) -> None:
     session = await everything.session()
     bearer = {"Authorization": f"Bearer {session}"}
-    async with everything.http(Cookie=f"{COOKIE}={session}") as http:
+    async with everything.http(Cookie=f"{SESSION_COOKIE}={session}") as http:
         assert (await http.get("/api/v1/me", headers=bearer)).status_code == 200
-        left = await http.get("/signout")
+        shown = await http.get("/signout", headers={"Sec-Fetch-Site": "same-origin"})
+        assert (shown.status_code, shown.headers.get("set-cookie"), ".submit()" in shown.text) == (200, None, True)
+        left = await http.post("/signout")
         assert (left.status_code, left.headers["location"]) == (303, "/signin")
-        assert _cookie(left)[COOKIE].value == ""
+        assert _cookie(left)[SESSION_COOKIE].value == ""
         assert (await http.get("/api/v1/me", headers=bearer)).status_code == 401
         # Once more, from another tab.
-        assert (await http.get("/signout")).status_code == 303
+        assert (await http.post("/signout")).status_code == 303
 
 
 async def test_another_sites_link_signs_nobody_out(everything: Served) -> None:
     session = await everything.session()
-    async with everything.http(Cookie=f"{COOKIE}={session}") as http:
-        left = await http.get("/signout", headers={"Sec-Fetch-Site": "cross-site"})
-        assert (left.status_code, left.headers["location"], left.headers.get("set-cookie")) == (303, "/", None)
+    async with everything.http(Cookie=f"{SESSION_COOKIE}={session}") as http:
+        for site in ("cross-site", "same-site"):
+            followed = await http.get("/signout", headers={"Sec-Fetch-Site": site})
+            assert (followed.headers.get("set-cookie"), ".submit()" in followed.text) == (None, False)
+        sent = await http.post("/signout", headers={"Origin": "https://evil.example"})
+        assert (sent.status_code, sent.headers.get("set-cookie")) == (403, None)
         assert (await http.get("/api/v1/me", headers={"Authorization": f"Bearer {session}"})).status_code == 200
 
 
 async def test_the_consoles_cookie_is_nothing_to_the_gateway(everything: Served) -> None:
-    cookie = f"{COOKIE}={await everything.session()}"
+    cookie = f"{SESSION_COOKIE}={await everything.session()}"
     async with everything.http(Cookie=cookie) as http:
         assert (await http.get("/api/v1/me")).status_code == 401
         assert (await http.post("/api/v1/clusters", json={"tag": "demo"})).status_code == 401

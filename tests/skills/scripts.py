@@ -132,6 +132,8 @@ async def repair(agent: Agent, tag: str, after_reboot: Callable[[], Awaitable[An
     rungs = ["investigate"]
     looked = await agent.call("node_get", node=node, cluster=tag)
     agent.tell(f"{node}: {'; '.join(looked['node']['problems'])}; {len(looked['pods'])} pods live there.")
+    diagnosis = await agent.call("diagnose_problem", kind="node", name=node, cluster=tag)
+    agent.tell(diagnosis["next"])
     for kind in ("reboot-nodes", "replace-nodes"):
         assert not (await agent.call("operation_list", cluster=tag, kind=kind))["operations"]
 
@@ -174,11 +176,13 @@ async def why_a_creation_fails(agent: Agent) -> Finding:
     now = (await agent.call("operation_get", operation=operation))["operation"]
     spec = (await agent.call("operation_get_spec", operation=operation))["spec"]
     tag = now["cluster"]
+    diagnosis = await agent.call("diagnose_problem", kind="operation", name=operation)
     await agent.call("cluster_get_status", cluster=tag)
     (stuck,) = [stage for stage in now["stages"] if stage["state"] == "blocked"]
     problem = stuck["problem"]
     stage = stuck["name"]
     finding = Finding([f"{stage} is blocked, attempt {stuck['attempt']}: {problem['code']}, {problem['detail']}"])
+    finding.evidence += [f"{each['title']}, {each['confidence']}" for each in diagnosis["causes"]]
     if stage in ("access", "dependencies"):
         status = await agent.call("cluster_get_dependency_status", cluster=tag)
         finding.evidence.append(f"installed: {[each['name'] for each in status['components']]}")
@@ -200,6 +204,8 @@ async def how_healthy_the_nodes_are(agent: Agent, tag: str) -> Finding:
     for each in finding.nodes:
         node = (await agent.call("node_get", node=each["name"], cluster=tag))["node"]
         finding.evidence.append(f"{node['name']}: {node['status']}, {node['message']}, {'; '.join(node['problems'])}")
+        diagnosis = await agent.call("diagnose_problem", kind="node", name=each["name"], cluster=tag)
+        finding.evidence += [f"{cause['title']}, {cause['confidence']}" for cause in diagnosis["causes"]]
     rebooted = (await agent.call("operation_list", cluster=tag, kind="reboot-nodes"))["operations"]
     replaced = (await agent.call("operation_list", cluster=tag, kind="replace-nodes"))["operations"]
     await agent.call("operation_list", cluster=tag, needs_attention=True)

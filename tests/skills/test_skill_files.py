@@ -11,7 +11,7 @@ from mcp_server.toolsets import Toolset
 from tests.skills.reading import SKILLS, TOOLS, Skill, allowed
 
 FIELDS = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
-READ_ONLY = ("investigate-creation-failure", "investigate-node-health")
+READ_ONLY = ("investigate-creation-failure", "investigate-nccl", "investigate-node-health")
 
 every = pytest.mark.parametrize("skill", SKILLS.values(), ids=lambda skill: skill.name)
 
@@ -25,6 +25,7 @@ def test_there_is_a_skill_for_each_part_of_a_clusters_life() -> None:
         "model-pool",
         "repair-nodes",
         "teardown",
+        "train-model",
         *READ_ONLY,
     }
 

@@ -115,6 +115,7 @@ def test_a_slow_cluster_is_not_waited_for(console: Console, monkeypatch: pytest.
     page = console.page("overview", search=tag).run()
 
     assert "2 / 3" in texts(page), "the page was drawn before the cluster has answered"
+    assert texts(page).count("reading…") == 3
     answers.set()
     console.until(lambda: page.run(), lambda seen: "4 / 5" in texts(seen))
 

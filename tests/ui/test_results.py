@@ -14,19 +14,18 @@ from contracts.sizes import size_text
 from tests.ui.conftest import PATIENCE, texts
 
 
-def shown(kind: str, result: dict[str, Any]) -> str:
-    """All that is drawn of a result."""
+def shown(kind: str, result: dict[str, Any], titles: dict[str, str] | None = None) -> str:
+    """All that is drawn of a result. ``titles``: of the operation's stages."""
 
-    def draw(kind: str, document: str) -> None:
+    def draw(kind: str, document: str, titles: dict[str, str] | None) -> None:
         import json
 
         from ui.results import result_shown
 
-        result_shown(kind, json.loads(document))
+        result_shown(kind, json.loads(document), titles)
 
-    page = AppTest.from_function(
-        draw, kwargs={"kind": kind, "document": json.dumps(result)}, default_timeout=PATIENCE
-    ).run()
+    given = {"kind": kind, "document": json.dumps(result), "titles": titles}
+    page = AppTest.from_function(draw, kwargs=given, default_timeout=PATIENCE).run()
     assert not page.exception
     tables = [each.value.to_string() for each in page.dataframe]
     facts = [f"{each.label}: {each.value}" for each in page.metric]
@@ -56,9 +55,33 @@ def test_a_deletion_reports_what_is_still_there_and_what_to_do() -> None:
 
 
 def test_a_deletion_that_was_ended_early_shows_what_it_had_done() -> None:
-    said = shown("delete-cluster", {"deleted": ["EKS cluster eks-1"], "unknown": []})
+    done = {"control_plane/teardown.delete_part/control-plane": "EKS cluster eks-1"}
 
-    assert "EKS cluster eks-1" in said
+    said = shown("delete-cluster", {"deleted": done, "unknown": []})
+
+    assert "What was deleted" in said
+    assert "control\\_plane\\: EKS cluster eks\\-1" in said
+
+
+def test_what_an_aborted_operation_has_left_is_told_by_stage_and_what_is_not_known_apart() -> None:
+    left = {"exists": {"deployment/deployments.apply": "chat"}, "unknown": ["services/deployments.apply_services"]}
+
+    said = shown("create-deployment", left, {"deployment": "Replicas", "services": "Services"})
+
+    assert "- Replicas\\: chat" in said
+    assert "Not known, because it was cut short" in said
+    assert "- Services\\: deployments.apply\\_services" in said
+
+
+def test_names_are_a_line_and_an_answer_is_told_in_words() -> None:
+    answer = {"verified": "a completion", "model": "m", "latency_ms": 41.0, "sample": "Hello"}
+
+    said = shown("create-deployment", {"nodes": ["n-1", "n-2"], "services": [], "answer": answer})
+
+    assert "**Nodes**: n\\-1, n\\-2" in said
+    assert "Services" not in said
+    assert "It answered within: **41** ms" in said
+    assert "latency" not in said
 
 
 def test_a_created_cluster_shows_its_nodes_and_storage() -> None:

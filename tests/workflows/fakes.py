@@ -16,9 +16,11 @@ from temporalio.exceptions import ApplicationError
 from contracts import dependencies, eks, hyperpod, identity, network, options, storage
 from contracts.activity import Act, Wait
 from contracts.cluster import ACQUIRE_LEASES, HOLDER_STATE, Acquire, Acquired, Holder, HolderState
-from contracts.lease import LeaseGrant
+from contracts.drift import ENSURE_DRIFT_SCHEDULE, REMOVE_DRIFT_SCHEDULE, DriftSchedule, DriftScheduleGone
+from contracts.lease import WAIT_FOR_HOLDER, LeaseGrant
 from contracts.plans import MAKE_PLAN, PlanDraft, PlanFindings
 from contracts.problem import ProblemCode, problem
+from contracts.teardown import END_WAITING, EndedWaiting
 
 Answer = Callable[[Any], BaseModel]
 
@@ -39,6 +41,10 @@ class FakeAccount:
         self.changed = True
         self.refusals: list[ProblemCode] = []
         """Why the next requests for leases are refused."""
+        self.grants: list[LeaseGrant] = []
+        """What the next ones are answered with; afterwards all are granted."""
+        self.holder: str | None = None
+        """The operation that a refusal names."""
         self.record: dict[str, Any] = {}
         """What the cluster's record has, where an operation asks for its leases."""
         self.answers: dict[str, Answer] = dict(self._answers())
@@ -80,12 +86,12 @@ class FakeAccount:
         @activity.defn(name=ACQUIRE_LEASES.name)
         async def acquire(call: Acquire) -> Acquired:
             if self.refusals:
-                found = problem(self.refusals.pop(0), "another holds what is needed")
+                found = problem(self.refusals.pop(0), "another holds what is needed", operation=self.holder)
                 raise ApplicationError(
                     found.detail, found.model_dump(mode="json"), type=found.code.value, non_retryable=True
                 )
             record = call.record.model_copy(update=self.record)
-            return Acquired(grant=LeaseGrant(granted=True), record=record)
+            return Acquired(grant=self.grants.pop(0) if self.grants else LeaseGrant(granted=True), record=record)
 
         return acquire
 
@@ -139,6 +145,12 @@ class FakeAccount:
 
         return {
             MAKE_PLAN.name: lambda _: PlanFindings(draft=PlanDraft()),
+            WAIT_FOR_HOLDER.name: lambda holder: holder,
+            END_WAITING.name: lambda _: EndedWaiting(operations=[]),
+            ENSURE_DRIFT_SCHEDULE.name: lambda request: DriftSchedule(
+                schedule=f"drift/{request.cluster}", every_minutes=30, changed=self.changed
+            ),
+            REMOVE_DRIFT_SCHEDULE.name: lambda request: DriftScheduleGone(schedule=f"drift/{request.cluster}"),
             network.PLAN_NETWORK.name: lambda _: network.NetworkPlan(
                 vpc_cidr="10.90.0.0/16",
                 service_cidr="10.100.0.0/16",

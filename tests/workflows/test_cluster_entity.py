@@ -6,25 +6,37 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.testing import ActivityEnvironment, WorkflowEnvironment
 from temporalio.worker import Worker
 
 from activities.cluster import ClusterActivities
 from contracts import queues
 from contracts.capacity import InstanceGroupSpec
-from contracts.catalogue import CREATE_CLUSTER, CREATE_STORAGE
-from contracts.cluster import MEMO_SUMMARY, AbortHolders, ClusterSpec, ClusterSummary, ClusterView, RecordChange
+from contracts.catalogue import CREATE_CLUSTER, CREATE_STORAGE, VERIFY_CLUSTER, OperationKind
+from contracts.cluster import (
+    MEMO_RECORD,
+    MEMO_SUMMARY,
+    AbortHolders,
+    ClusterSpec,
+    ClusterSummary,
+    ClusterView,
+    RecordChange,
+)
 from contracts.decision import Abort, Resolution
+from contracts.lease import HeldBy
 from contracts.names import cluster_id, operation_id
 from contracts.operation import Origin, Outcome, Phase, Start
 from contracts.problem import ProblemCode
 from contracts.storage import ENSURE_CLAIM, WAIT_FOR_CLAIM, Claim, StorageSpec
-from tests.workflows.conftest import create, until
+from contracts.teardown import EndWaiting
+from contracts.visibility import CLUSTER, PHASE
+from tests.workflows.conftest import create, runner, until
 from tests.workflows.fakes import REGION, FakeAccount
-from worker.platform import workflow_runner
 from workflows.registry import WORKFLOWS
 
 GROUPS = [InstanceGroupSpec(instance_type="ml.g5.8xlarge", count=1)]
@@ -39,7 +51,7 @@ async def client(dev_server: WorkflowEnvironment, account: FakeAccount) -> Async
     async with AsyncExitStack() as stack:
         for queue in (queues.WORKFLOWS, queues.ENTITIES):
             await stack.enter_async_context(
-                Worker(dev_server.client, task_queue=queue, workflows=WORKFLOWS, workflow_runner=workflow_runner())
+                Worker(dev_server.client, task_queue=queue, workflows=WORKFLOWS, workflow_runner=runner())
             )
         for queue in (queues.WAIT, queues.KUBERNETES, queues.aws(REGION)):
             await stack.enter_async_context(Worker(dev_server.client, task_queue=queue, activities=others))
@@ -47,7 +59,7 @@ async def client(dev_server: WorkflowEnvironment, account: FakeAccount) -> Async
             Worker(
                 dev_server.client,
                 task_queue=queues.PLATFORM,
-                activities=[leases.acquire_leases, leases.holder_state],
+                activities=[leases.acquire_leases, leases.holder_state, *others],
             )
         )
         yield dev_server.client
@@ -187,12 +199,19 @@ async def test_an_entity_that_continues_as_new_forgets_nothing(client: Client, a
         while (await entity.describe()).run_id == first_run:
             await asyncio.sleep(0.05)
     assert await view(client, tag) == before
+    assert {MEMO_RECORD, MEMO_SUMMARY} <= await begun_with(entity)
     await one.execute_update("resolve", Resolution(action="retry", stage="storage", attempt=1, by="bob"))
     await one.result()
     async with asyncio.timeout(10):
         while (await view(client, tag)).holding:
             await asyncio.sleep(0.05)
     assert [entry.kind for entry in (await view(client, tag)).history] == ["create-storage", "create-cluster"]
+
+
+async def begun_with(entity: WorkflowHandle[Any, Any]) -> set[str]:
+    """What the newest run tells readers before its first step: a busy worker may let them wait for that."""
+    history = await entity.fetch_history()
+    return set(history.events[0].workflow_execution_started_event_attributes.memo.fields)
 
 
 async def test_one_tag_cannot_be_in_two_regions(client: Client, tag: str) -> None:
@@ -283,3 +302,75 @@ async def test_holders_are_asked_to_end_by_who_needs_the_cluster(
     assert asked.operations == [running.id]
     account.hold[ENSURE_CLAIM.name].set()
     assert Outcome.model_validate(await running.result()).phase is Phase.ABORTED
+
+
+async def test_a_holder_is_waited_for_until_it_has_ended_and_one_that_is_unknown_has(
+    client: Client, tag: str, account: FakeAccount
+) -> None:
+    await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
+    leases, environment = ClusterActivities(client), ActivityEnvironment(client=client)
+    unknown = HeldBy(operation=f"create-storage/{tag}/never")
+    assert await environment.run(leases.wait_for_holder, unknown) == unknown
+
+    hold = account.hold[ENSURE_CLAIM.name] = asyncio.Event()
+    running = await add_storage(client, tag, "one")
+    waiting = asyncio.ensure_future(environment.run(leases.wait_for_holder, HeldBy(operation=running.id)))
+    await until(running, lambda found: found.stages[0].attempt == 1)
+    assert not waiting.done()
+    hold.set()
+    async with asyncio.timeout(20):
+        await waiting
+    assert (await running.describe()).status is WorkflowExecutionStatus.COMPLETED
+
+
+async def test_what_waits_for_an_approval_is_ended_with_the_reason_and_a_new_creation_is_not(
+    client: Client, tag: str
+) -> None:
+    async def agents(kind: OperationKind[Any], spec: Any, *parts: str) -> WorkflowHandle[Any, Any]:
+        attributes = {CLUSTER: tag, PHASE: Phase.WAITING_FOR_APPROVAL.value}
+        return await client.start_workflow(
+            kind.name,
+            Start[kind.spec](  # type: ignore[name-defined]
+                cluster=tag,
+                region=REGION,
+                spec=spec,
+                origin=Origin(by="bot", role="agent", request_id="r-3"),
+                needs_approval=True,
+            ),
+            id=operation_id(kind.name, tag, *parts),
+            task_queue=queues.WORKFLOWS,
+            search_attributes=TypedSearchAttributes(
+                [SearchAttributePair(SearchAttributeKey.for_keyword(name), at) for name, at in attributes.items()]
+            ),
+        )
+
+    storage = await agents(CREATE_STORAGE, StorageSpec(claim="late"), "late")
+    creation = await agents(CREATE_CLUSTER, ClusterSpec(tag=tag, instance_groups=GROUPS))
+    leases, environment = ClusterActivities(client), ActivityEnvironment(client=client)
+    wish = EndWaiting(cluster=tag, by="alice", reason=f"cluster {tag} is gone")
+    async with asyncio.timeout(20):
+        # What a list finds is a moment behind.
+        while not (await environment.run(leases.end_waiting, wish)).operations:
+            await asyncio.sleep(0.05)
+    assert Outcome.model_validate(await storage.result()).phase is Phase.ABORTED
+    assert (await until(storage, lambda found: found.phase.ended)).detail == f"aborted by alice: cluster {tag} is gone"
+    waits = await until(creation, lambda found: found.phase is Phase.WAITING_FOR_APPROVAL)
+    assert waits.plan_hash is not None
+    await creation.execute_update("abort", Abort(by="alice"))
+
+
+async def test_who_is_approved_after_the_cluster_went_is_told_that_it_is_gone(client: Client, tag: str) -> None:
+    handle = await client.start_workflow(
+        VERIFY_CLUSTER.name,
+        Start[VERIFY_CLUSTER.spec](  # type: ignore[name-defined]
+            cluster=tag,
+            region=REGION,
+            spec=VERIFY_CLUSTER.spec(),
+            origin=Origin(by="bot", role="agent", request_id="r-3"),
+        ),
+        id=operation_id(VERIFY_CLUSTER.name, tag),
+        task_queue=queues.WORKFLOWS,
+    )
+    assert Outcome.model_validate(await handle.result()).phase is Phase.ABORTED
+    told = (await until(handle, lambda found: found.phase.ended)).detail or ""
+    assert f"cluster {tag} is gone" in told

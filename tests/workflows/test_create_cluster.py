@@ -203,7 +203,7 @@ async def test_only_a_skippable_stage_can_be_skipped_and_the_rest_goes_on(client
     found = await refused(handle, "resolve", resolution("skip", "control_plane"))
     assert "cannot be skipped" in found["detail"]
     await handle.execute_update("resolve", resolution("retry", "control_plane"))
-    await until(handle, lambda p: p.phase is Phase.BLOCKED and p.stages[-2].state is StageState.BLOCKED)
+    await until(handle, lambda p: p.phase is Phase.BLOCKED and p.stages[-3].state is StageState.BLOCKED)
     await handle.execute_update("resolve", resolution("skip", "storage"))
     await handle.result()
     states = {stage.name: stage.state for stage in (await progress(handle)).stages}

@@ -180,6 +180,20 @@ async def test_without_room_for_both_the_way_back_ends_the_new_form_first(client
     assert (await outcome(handle)).phase is Phase.ABORTED
 
 
+async def test_an_update_that_found_no_room_names_the_strategy_that_needs_none(
+    client: Client, account: FakeAccount
+) -> None:
+    account.fail(deployments.WAIT_FOR_ROLLOUT, ProblemCode.CAPACITY)
+    handle = await start(client, UPDATE_DEPLOYMENT)
+    blocked = await until(handle, lambda found: found.phase is Phase.BLOCKED)
+    assert blocked.problem is not None
+    assert "The former form runs again" in blocked.problem.detail
+    assert "strategy recreate" in (blocked.problem.remedy or "")
+    await retry(handle, "deployment", strategy="recreate")
+    assert (await outcome(handle)).phase is Phase.SUCCEEDED
+    assert asked(account, deployments.APPLY_DEPLOYMENT)[-1].spec.strategy == "recreate"
+
+
 async def test_a_way_back_that_fails_is_told_as_well(client: Client, account: FakeAccount) -> None:
     account.fail(deployments.WAIT_FOR_ANSWERS, ProblemCode.NOT_READY)
     account.fail(deployments.RESTORE_DEPLOYMENT, ProblemCode.DENIED)

@@ -25,7 +25,7 @@ from contracts.cluster import Acquire, ClusterRecord, ClusterView, EntityState, 
 from contracts.decision import Supersede
 from contracts.deployments import Answered, DeploymentObject, PublicAddress, RolledOut
 from contracts.eks import ControlPlane
-from contracts.lease import LeaseRequest
+from contracts.lease import WAIT_FOR_HOLDER, LeaseRequest
 from contracts.model_pools import (
     Keeper,
     KeeperState,
@@ -265,6 +265,25 @@ async def test_the_keeper_hands_out_what_came_anew(client: Client, account: Fake
     assert set(pool.business.values()) == {"chat"}
     shown = await keeper.query("keeper", result_type=Keeper)
     assert (shown.state, shown.repairs) == (KeeperState.WATCHING, 1)
+    assert [each.known for each in asked(account, model_pools.WATCH_POOL)] == [None, "nothing new", None]
+
+
+@pytest.mark.real_server
+async def test_a_keeper_that_is_to_renew_itself_goes_on_as_new_and_watches_anew(
+    client: Client, account: FakeAccount, pool: Pool
+) -> None:
+    hold = account.hold[model_pools.WATCH_POOL.name] = asyncio.Event()
+    keeper = await keep(client)
+    async with asyncio.timeout(20):
+        while not account.calls[model_pools.WATCH_POOL.name]:
+            await asyncio.sleep(0.02)
+    await keeper.signal("renew")
+    async with asyncio.timeout(20):
+        while account.calls[model_pools.WATCH_POOL.name] < 2:
+            await asyncio.sleep(0.02)
+    assert (await client.get_workflow_handle(KEEPER).describe()).run_id != keeper.first_execution_run_id
+    hold.set()
+    await client.get_workflow_handle(KEEPER).result()
 
 
 async def test_the_keeper_ends_with_its_cluster_and_goes_on_after_other_failures(
@@ -278,17 +297,38 @@ async def test_the_keeper_ends_with_its_cluster_and_goes_on_after_other_failures
     assert (await keeper.describe()).status is WorkflowExecutionStatus.COMPLETED
 
 
-async def test_while_an_operation_holds_the_pool_the_keeper_only_looks(
+@pytest.mark.real_server
+async def test_while_an_operation_has_the_say_the_keeper_waits_for_its_end_and_then_shows_what_is_so(
     client: Client, account: FakeAccount, pool: Pool
 ) -> None:
     pool.wish = Wish(assignments={"chat": 2})
-    account.refusals = [ProblemCode.BUSY]
-    news(account, PoolNews(work=True, detail="chat 0 of 2"))
+    account.refusals, account.holder = [ProblemCode.BUSY], "assign-model-pool/demo/pool"
+    ended = account.hold[WAIT_FOR_HOLDER.name] = asyncio.Event()
+    gone = asyncio.Event()
+    told = iter([PoolNews(work=True, detail="chat 0 of 2"), PoolNews(detail="chat 2 of 2")])
+
+    def watched(_: Any) -> PoolNews:
+        found = next(told, GONE)
+        if found is GONE:
+            gone.set()
+        return found
+
+    account.answers[model_pools.WATCH_POOL.name] = watched
     keeper = await keep(client)
-    await keeper.result()
+    async with asyncio.timeout(20):
+        while (shown := await keeper.query("keeper", result_type=Keeper)).state is not KeeperState.WAITING:
+            await asyncio.sleep(0.02)
+    assert shown.detail == "assign-model-pool/demo/pool has the say"
+    assert (await keeper.describe()).status is WorkflowExecutionStatus.RUNNING
+    ended.set()
+    # On a server that skips no time: it ends only if nothing is waited for but the operation.
+    async with asyncio.timeout(8):
+        await gone.wait()
+        await keeper.result()
     assert set(pool.business.values()) == {UNASSIGNED}
-    assert account.calls[model_pools.SURVEY_POOL.name] == 0
-    assert (await keeper.query("keeper", result_type=Keeper)).state is KeeperState.WAITING
+    assert [each.operation for each in asked(account, WAIT_FOR_HOLDER)] == ["assign-model-pool/demo/pool"]
+    shown = await keeper.query("keeper", result_type=Keeper)
+    assert (shown.state, shown.detail) == (KeeperState.WATCHING, "chat 2 of 2")
 
 
 async def test_a_router_is_made_when_a_model_has_answered_through_it(

@@ -19,6 +19,7 @@ from contracts.problem import FieldError, ProblemCode
 from contracts.teardown import (
     DELETE_OBJECTS,
     DELETE_PART,
+    END_WAITING,
     KUBERNETES_PARTS,
     SURVEY,
     SWEEP,
@@ -134,6 +135,13 @@ async def test_a_lower_level_leaves_the_rest(
     states = {stage.name: stage.state for stage in (await progress(handle)).stages}
     assert states["network"] is StageState.UNCHANGED
     assert states["hyperpod"] is StageState.DONE
+    assert account.calls[END_WAITING.name] == int(level is Level.EKS)
+
+
+async def test_what_waits_for_an_approval_ends_with_the_cluster(client: Client, account: FakeAccount) -> None:
+    assert (await ended(await delete(client))).phase is Phase.SUCCEEDED
+    ((_, told),) = [each for each in account.arguments if each[0] == END_WAITING.name]
+    assert (told.cluster, told.by, told.reason) == ("demo", "alice", "cluster demo is gone (delete-cluster/demo)")
 
 
 async def test_what_is_still_there_at_the_end_blocks_until_it_is_gone(client: Client, account: FakeAccount) -> None:

@@ -10,14 +10,18 @@ from ui.pages import (
     capacity,
     cluster,
     create,
+    diagnosis,
     features,
+    history,
     import_cluster,
     nodes,
     operation,
     operations,
     overview,
+    pod,
     serving,
     storage,
+    training,
 )
 
 
@@ -34,9 +38,13 @@ def navigation() -> dict[str, list[StreamlitPage]]:
             st.Page(capacity.page, title="Capacity", url_path="capacity", icon=":material/memory:"),
             st.Page(features.page, title="Features", url_path="features", icon=":material/toggle_on:"),
             st.Page(nodes.page, title="Nodes", url_path="nodes", icon=":material/dns:"),
+            st.Page(diagnosis.page, title="Diagnosis", url_path="diagnosis", icon=":material/troubleshoot:"),
+            st.Page(pod.page, title="Log of a pod", url_path="pod", visibility="hidden"),
         ],
         "Models": [
             st.Page(storage.page, title="Storage and models", url_path="storage", icon=":material/database:"),
+            st.Page(training.page, title="Training", url_path="training", icon=":material/model_training:"),
+            st.Page(history.page, title="Experiments", url_path="history", icon=":material/monitoring:"),
             st.Page(serving.page, title="Serving", url_path="serving", icon=":material/rocket_launch:"),
         ],
         "New": [

@@ -13,12 +13,14 @@ from contracts.cluster import ClusterView
 from contracts.problem import ProblemCode
 from ui.cluster_activity import activity
 from ui.cluster_care import care_tab, missing
+from ui.cluster_drift import drift_tab
 from ui.cluster_header import header, numbers
 from ui.cluster_history import history_tab, past_operations
 from ui.cluster_jobs import jobs_tab
 from ui.cluster_parts import access_tab, control_plane_part, dependencies_part, hyperpod_part, network_part
 from ui.cluster_picker import chosen_cluster, view_of
 from ui.cluster_teardown import teardown_tab
+from ui.diagnosis import diagnose_link
 from ui.links import page_link
 from ui.problems import escaped, problem_box
 from ui.session import gateway, may_change, signed_in
@@ -50,6 +52,7 @@ def _tabs(view: ClusterView, caller: Caller) -> None:
         "Jobs": lambda: jobs_tab(view.record),
         "History": lambda: history_tab(view),
         "IDs": lambda: access_tab(view.record),
+        "Drift": lambda: drift_tab(view.record, may),
         "Care": lambda: care_tab(view.record, may),
         "Delete": lambda: teardown_tab(view, may),
     }
@@ -85,6 +88,7 @@ def _making(tag: str) -> None:
 
 def _overview(view: ClusterView) -> None:
     _live(view.record.tag, _moment(view), [view])
+    diagnose_link(view.record.tag, "cluster", label="Diagnose the cluster")
     lacking = missing(view.record)
     if lacking and not view.holding:
         st.caption(f":material/info: Not there: {', '.join(lacking)}. What can be made now is under Care.")
@@ -117,4 +121,5 @@ def _live(tag: str, drawn: object, fresh: list[ClusterView]) -> None:
 def _moment(view: ClusterView) -> object:
     """Changes with everything that is drawn of the record."""
     held = [(lease.operation, lease.run_id) for lease in (*view.holding, *view.queued)]
-    return view.record.updated_at, held, len(view.history)
+    drift = view.record.drift.report.checked_at if view.record.drift else None
+    return view.record.updated_at, held, len(view.history), drift

@@ -6,6 +6,7 @@ import streamlit as st
 
 from contracts.cluster import ClusterRecord
 from ui.cluster_picker import chosen_cluster, view_of
+from ui.diagnosis import diagnose_link
 from ui.links import parameter
 from ui.node_actions import actions
 from ui.node_detail import living_there, node_shown
@@ -35,6 +36,7 @@ def _one(tag: str, node: str, may: bool) -> None:
         "All nodes", key="nodes/all", icon=":material/arrow_back:", type="tertiary", on_click=_look_at, args=(None,)
     )
     st.subheader(escaped(node), anchor=False)
+    diagnose_link(tag, "node", node, label="Diagnose this node")
     node_shown(tag, node)
     actions(tag, [node], may)
 

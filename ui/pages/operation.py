@@ -12,6 +12,7 @@ from contracts import endpoints
 from contracts.operation import Operation, Phase, Said, StageState
 from ui.answers import abort_button, asked
 from ui.decision_form import in_words
+from ui.diagnosis import diagnose_link
 from ui.kept import kept
 from ui.links import page_link, parameter
 from ui.operation_view import finished, phase_badge, share_done, subject_of, time_left, title_of
@@ -20,9 +21,11 @@ from ui.results import result_shown
 from ui.session import gateway, may_approve, may_change, signed_in
 from ui.stages import stage_list, timeline
 from ui.times import at, lasting
+from ui.training_runs import run_named
 
 _SECONDS = 2.0
 """Between two looks at an operation that runs."""
+_DIAGNOSED = (Phase.QUEUED, Phase.RUNNING, Phase.BLOCKED, Phase.FAILED, Phase.ABORTED)
 _SAID = {
     "approve": "approved the plan",
     "reject": "rejected the plan",
@@ -62,7 +65,8 @@ def page() -> None:
     if operation.result:
         with st.container(border=True):
             st.markdown("##### What is there now" if operation.phase is Phase.ABORTED else "##### What came of it")
-            result_shown(operation.kind, operation.result)
+            titles = {stage.name: stage.title for stage in operation.stages}
+            result_shown(operation.kind, operation.result, titles)
 
 
 def _read(name: str, run_id: str | None) -> Operation:
@@ -80,12 +84,22 @@ def _head(operation: Operation, may: bool) -> None:
         ended = f" · ended {at(operation.updated_at)}" if operation.phase.ended else ""
         st.caption(f"Asked by {escaped(operation.started_by)}, {at(operation.started_at)}{ended}")
         page_link("cluster", operation.cluster, ":material/hub:", cluster=operation.cluster)
+        _more(operation)
         if operation.links is not None:
             if operation.links.temporal is not None:
                 st.markdown(f"[:material/open_in_new: Temporal]({operation.links.temporal})")
             _document(operation, operation.links.self)
     if operation.detail and operation.phase in (Phase.QUEUED, Phase.RUNNING, Phase.ABORTED):
         st.info(escaped(operation.detail), icon=":material/info:")
+
+
+def _more(operation: Operation) -> None:
+    """Where what it is about is looked at, and why it stands still or has failed."""
+    run = run_named(operation)
+    if run is not None:
+        page_link("training", "The run", ":material/model_training:", cluster=operation.cluster, tab="Runs", run=run)
+    if operation.phase in _DIAGNOSED:
+        diagnose_link(operation.cluster, "operation", operation.id, label="Diagnose")
 
 
 def _document(operation: Operation, address: str) -> None:

@@ -17,13 +17,14 @@ from ui.links import page_link
 from ui.operation_rows import history_rows, running_rows, waiting_rows
 from ui.problems import escaped, problems_shown
 from ui.session import gateway
-from ui.usage import Accelerators, usages
+from ui.usage import Accelerators, Reading, usages
 
 _OPERATIONS_SECONDS = 4.0
 _CLUSTERS_SECONDS = 6.0
 _MOST = 200
 _SHOWN = 20
 _ON_A_PAGE = 10
+_READING = "reading…"
 _WIDTHS = (2.6, 1.6, 1.8, 2.2, 1.6, 1.9, 1.0, 1.0, 1.3)
 _COLORS = {"used": "#0f766e", "free": "#9fd8c8", "not ready": "#c3cccc", "pending": "#ea8a0c"}
 
@@ -91,9 +92,10 @@ def _numbers(waiting: Sequence[Operation], running: Sequence[Operation]) -> None
     clusters.metric("Clusters", f"{len(page.clusters)}{'+' if page.next_page_token else ''}")
     devices.metric("Accelerators", sum(each.accelerators for each in page.clusters), help="As last verified.")
     said = f"Of the {len(known)} clusters that were asked: those on the page of the list below."
-    used.metric("Used", sum(each.used for each in known) if known else "–", help=said)
-    free.metric("Free", sum(each.free for each in known) if known else "–", help=said)
-    pending.metric("Pending", sum(each.pending for each in known) if known else "–", help=said)
+    unknown = _READING if not known and _under_way(page.clusters) else "–"
+    used.metric("Used", sum(each.used for each in known) if known else unknown, help=said)
+    free.metric("Free", sum(each.free for each in known) if known else unknown, help=said)
+    pending.metric("Pending", sum(each.pending for each in known) if known else unknown, help=said)
 
 
 def _many(operations: Sequence[Operation]) -> str:
@@ -104,6 +106,12 @@ def _known(clusters: Sequence[ClusterSummary]) -> list[Accelerators]:
     readings = st.session_state.get("usage", {})
     answers = [readings[each.tag].answer for each in clusters if each.tag in readings]
     return [Accelerators.of(answer.summary) for answer in answers if isinstance(answer, ClusterUsage)]
+
+
+def _under_way(clusters: Sequence[ClusterSummary]) -> bool:
+    """Whether an answer may still come: those on the first page of the list are asked."""
+    readings = st.session_state.get("usage", {})
+    return any(readings.get(each.tag, Reading()).answer is None for each in clusters[:_ON_A_PAGE])
 
 
 def _cluster_search() -> None:
@@ -178,7 +186,7 @@ def _usage_cells(cluster: ClusterSummary, answer: Usage, cells: Sequence[st.delt
     cells[1].markdown(str(cluster.accelerators), help="As last verified.")
     why = "It was asked and has not answered yet." if answer is None else escaped(answer.detail)
     for cell in cells[2:]:
-        cell.markdown("–", help=why)
+        cell.markdown(f":gray[{_READING}]" if answer is None else "–", help=why)
 
 
 def _state(status: str | None) -> None:

@@ -19,7 +19,7 @@ st.set_page_config(page_title="InstantStart", page_icon=ICON, layout="wide", ini
 st.html(STYLE)
 
 caller = session.signed_in()
-chosen = st.navigation(navigation(), position="sidebar")
+chosen = st.navigation(navigation(), position="sidebar", expanded=True)
 with st.sidebar:
     st.caption(f"{caller.name} · {caller.role}")
     plain_link("Sign out", "/signout")

@@ -15,6 +15,7 @@ from contracts import visibility
 from contracts.decision import Decision
 from contracts.operation import MEMO_PROGRESS, Phase, Progress, Said, Stage, StageState
 from contracts.problem import Problem
+from workflows.engine.measures import stage_ended
 
 _PHASE = SearchAttributeKey.for_keyword(visibility.PHASE)
 _STAGE = SearchAttributeKey.for_keyword(visibility.STAGE)
@@ -29,6 +30,7 @@ _MARKS = {
     StageState.SKIPPED: "–",
     StageState.UNCHANGED: "=",
 }
+_STOPS = frozenset({StageState.BLOCKED, StageState.DONE, StageState.SKIPPED, StageState.UNCHANGED})
 
 
 MOST_ANSWERS = 30
@@ -54,15 +56,23 @@ class ProgressKeeper:
 
     def change(self, stage: str, **changes: Any) -> Stage:
         """Change members of a stage."""
-        changed = self.stages[stage].model_copy(update=changes)
-        if changed != self.stages[stage]:
+        before = self.stages[stage]
+        changed = before.model_copy(update=changes)
+        if changed != before:
             self.stages[stage] = changed
             self._dirty = True
+            if changed.state is not before.state and changed.state in _STOPS:
+                stage_ended(changed)
         return changed
 
     def enter(self, phase: Phase, detail: str | None = None, problem: Problem | None = None) -> None:
         """Enter a phase that is not a matter of stages: queued, awaiting approval, ended."""
         self._phase, self._detail, self._problem, self._dirty = phase, detail, problem, True
+
+    def queue(self, place: str) -> None:
+        """Enter the queue, or another place in it. A place that is shown already changes nothing."""
+        if (self._phase, self._detail) != (Phase.QUEUED, place):
+            self.enter(Phase.QUEUED, place)
 
     def heard(
         self,

@@ -1,9 +1,10 @@
-"""What a stage's steps are given: the road to activities, and the stage's one line of detail."""
+"""Stages as they are planned, and what their steps are given: the road to activities, and one line of detail."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +34,16 @@ ABORT_PATIENCE = timedelta(seconds=30)
 _WAIT_RETRY = RetryPolicy(
     initial_interval=timedelta(seconds=2), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=60)
 )
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """A stage before it runs. ``inputs`` are the members of the spec, as ``a/b`` paths, that a retry may correct."""
+
+    name: str
+    title: str
+    inputs: tuple[str, ...] = ()
+    skippable: bool = False
 
 
 class StageRun:

@@ -5,6 +5,8 @@ Labels: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-r
 
 from __future__ import annotations
 
+import re
+
 from sandbox.aws.hyperpod.base import Base
 from sandbox.aws.hyperpod.state import DEFAULT_THREADS_PER_CORE, Cluster, Group, Node
 from sandbox.aws.instance_types import facts
@@ -12,6 +14,7 @@ from sandbox.dataplane import NodeFacts
 
 HEALTH_LABEL = "sagemaker.amazonaws.com/node-health-status"
 CHECK_LABEL = "sagemaker.amazonaws.com/deep-health-check-status"
+FAULT_TYPES, FAULT_REASONS = "sagemaker.amazonaws.com/fault-types", "sagemaker.amazonaws.com/fault-reasons"
 
 
 class Joining(Base):
@@ -42,6 +45,8 @@ class Joining(Base):
             "sagemaker.amazonaws.com/capacity-type": "spot" if node.capacity_type == "Spot" else "on-demand",
             **node.labels,
         }
+        if node.status == "Failure":
+            labels |= _fault(node.message)
         if checking or node.checked:
             labels[CHECK_LABEL] = "InProgress" if checking else node.checked
         taints = [(t["Key"], t.get("Value") or "", t["Effect"]) for t in node.taints]
@@ -79,6 +84,14 @@ class Joining(Base):
             if node.joined and (node.labels, node.taints) != (group.labels, group.taints):
                 node.labels, node.taints = group.labels, group.taints
                 self.join(cluster, node)
+
+
+def _fault(message: str) -> dict[str, str]:
+    """The labels of a fault. UNVERIFIED: their values but for GPUs."""
+    if "XID" in message.upper():
+        return {FAULT_TYPES: "NvidiaErrorTerminate", FAULT_REASONS: "XidHardwareFailure"}
+    words = re.findall(r"[A-Za-z0-9]+", message.title())[:6]
+    return {FAULT_TYPES: "NodeUnhealthy", FAULT_REASONS: "".join(words)[:63] or "Unknown"}
 
 
 def _health(node: Node) -> str:

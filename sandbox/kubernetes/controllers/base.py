@@ -80,6 +80,11 @@ class Controller:
             },
             "spec": clone(template["spec"]),
         }
+        for container in [*dig(pod, "spec.initContainers", []), *dig(pod, "spec.containers", [])]:
+            # A custom resource's template may hold numbers; a pod holds quantities.
+            for amounts in (container.get("resources") or {}).values():
+                if isinstance(amounts, dict):
+                    amounts.update({name: str(amount) for name, amount in amounts.items()})
         if not pod["metadata"]["annotations"]:
             del pod["metadata"]["annotations"]
         if name is None:

@@ -58,19 +58,6 @@ for _group, _plural, _after, _status in (
     ("cert-manager.io", "issuers", 3.0, ready("KeyPairVerified", "Signing CA verified")),
     ("cert-manager.io", "clusterissuers", 3.0, ready("KeyPairVerified", "Signing CA verified")),
     ("cert-manager.io", "certificates", 8.0, ready("Ready", "Certificate is up to date and has not expired")),
-    ("ray.io", "rayclusters", 90.0, ready("HeadPodRunningAndReady", "", "HeadPodReady", state="ready")),
-    (
-        "ray.io",
-        "rayjobs",
-        90.0,
-        lambda obj, now: {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING", "startTime": now},
-    ),
-    (
-        "ray.io",
-        "rayjobs",
-        180.0,
-        lambda obj, now: {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "endTime": now},
-    ),
 ):
     rule(_group, _plural, _after)(_status)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from sandbox.kubernetes.environment import config_problem
 from sandbox.kubernetes.objects import clone, dig, parse_time, set_condition
+from sandbox.kubernetes.programs.training_lines import agent_greeting
 from sandbox.kubernetes.resources import Json
 from sandbox.kubernetes.serving import Outlook, run_name, stamped
 from sandbox.kubernetes.store import DELETED, Change
@@ -74,6 +75,7 @@ class Kubelet(Controller):
         uid = pod["metadata"]["uid"]
         self.cluster.logs.forget(uid)
         self.cluster.serving.forget(uid)
+        self.cluster.training.forget(uid)
         self.cluster.scripts.forget(uid)
         for status in dig(pod, "status.containerStatuses", []):
             self._retire(pod, status)
@@ -84,6 +86,7 @@ class Kubelet(Controller):
         self._written.pop(run, None)
         self._told.pop(run, None)
         self.cluster.serving.forget(run)
+        self.cluster.training.forget(run)
 
     def reconcile(self, key: Key) -> None:
         pods = self.kind("pods")
@@ -133,6 +136,8 @@ class Kubelet(Controller):
                         self._event(pod, "Killing", f"Stopping container {status['name']}")
             return
         self._told.pop(f"{meta['uid']}/stop", None)
+        for container in pod["spec"]["containers"]:
+            self.cluster.training.print_due(pod, container["name"])
         self.registry.modify(
             self.kind("pods"),
             meta["namespace"],
@@ -260,9 +265,13 @@ class Kubelet(Controller):
         """What a container does at its start."""
         run = run_name(pod, status)
         self._written[run] = 0
-        if self.cluster.scripts.runs(run, pod, container):
+        program = self.cluster.serving.program(pod, container, status)
+        trains = program is not None and program.trainer is not None
+        if not trains and self.cluster.scripts.runs(run, pod, container):
             return
-        if self.cluster.serving.program(pod, container, status) is None:
+        if program is not None and program.trainer is not None and program.trainer.agent:
+            self._say(pod, container, *agent_greeting(self.registry.now()))
+        elif program is None:
             lines = _annotation(pod, LOG).splitlines() or [f"{container['name']} of {pod['metadata']['name']} started"]
             self.cluster.logs.write(pod["metadata"]["uid"], container["name"], self.registry.now(), *lines)
 
@@ -310,6 +319,7 @@ class Kubelet(Controller):
         now, begun = self.registry.now(), parse_time(dig(status, "state.running.startedAt"))
         following = self._print(pod, container, status, outlook)
         if outlook.ends_at is not None and now >= outlook.ends_at:
+            self.cluster.training.print_due(pod, container["name"])
             words = outlook.last_words if outlook.known or outlook.last_words else (f"exit {outlook.exit_code}",)
             self._say(pod, container, *words)
             return self._end(pod, container, status, outlook.exit_code, outlook.reason)
@@ -350,6 +360,7 @@ class Kubelet(Controller):
 
     def _end(self, pod: Json, container: Json, status: Json, code: int, reason: str) -> tuple[Json, list[float]]:
         """A container ends: for good, or to start again as the restart policy says."""
+        self.cluster.training.print_due(pod, container["name"])
         lines = [line for _, line in self.cluster.logs.lines(pod["metadata"]["uid"], container["name"])]
         end = {"exitCode": code, "reason": reason}
         if message := self.cluster.scripts.message(run_name(pod, status)):

@@ -38,9 +38,12 @@ def _controllers() -> tuple[type[Controller], ...]:
         karpenter,
         keda,
         kubelet,
+        kueue,
         loadbalancers,
         namespaces,
         nodes,
+        rayclusters,
+        rayjobs,
         replicasets,
         scheduler,
         statefulsets,
@@ -49,6 +52,8 @@ def _controllers() -> tuple[type[Controller], ...]:
     )
 
     return (
+        # First of all: what names a queue must not begin before it is admitted.
+        kueue.Kueue,
         namespaces.NamespaceController,
         garbage.GarbageCollector,
         definitions.DefinitionCleanup,
@@ -67,6 +72,8 @@ def _controllers() -> tuple[type[Controller], ...]:
         loadbalancers.IngressBalancers,
         karpenter.Karpenter,
         training.TrainingJobController,
+        rayclusters.RayClusters,
+        rayjobs.RayJobs,
         inference.InferenceOperator,
         keda.Keda,
         hpa.Autoscaling,

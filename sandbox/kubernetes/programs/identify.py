@@ -6,7 +6,7 @@ import re
 
 from sandbox.kubernetes.resources import Json
 
-from . import monitoring, routing, sglang, vllm
+from . import monitoring, ray, routing, sglang, training, vllm
 from .arguments import command_line, inside_shell
 from .model import Program, Surroundings
 
@@ -38,11 +38,15 @@ def identify(container: Json, around: Surroundings) -> Program | None:
     words, image = command_line(container, around.env), str(container.get("image", ""))
     if monitoring.IMAGE.fullmatch(image):
         return monitoring.serve(words)
+    if (head := ray.head(container, around)) is not None:
+        return head
     if not container.get("command"):
         if _VLLM_IMAGE.fullmatch(image):
             return vllm.serve(words, around)
         if _LMI_IMAGE.fullmatch(image):
             return vllm.lmi(around)
+    if (trained := training.recognise(container, around)) is not None:
+        return trained
     words = inside_shell(words, around.env, _named)
     if not words:
         return None

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .training import Trainer
 
 VLLM, SGLANG, ROUTER, LMI, PROMETHEUS = "vllm", "sglang", "sglang-router", "lmi", "prometheus"
+TRAINING, RAY = "training", "ray"
 
 Line = tuple[float, str]
 """Seconds after the start, and what is printed then; ``{at}`` and ``{date}`` become the time."""
@@ -20,6 +25,11 @@ class Surroundings:
     gpus: int = 0
     """Accelerators that the container sees."""
     namespace: str = "default"
+    labels: dict[str, str] = field(default_factory=dict)
+    """Of the pod; so are the annotations."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    """What is in the ConfigMaps that are mounted."""
 
 
 @dataclass(frozen=True)
@@ -73,3 +83,4 @@ class Program:
     """Sandbox seconds until the server answers."""
     server: Server | None = None
     exit: Exit | None = None
+    trainer: Trainer | None = None

@@ -81,7 +81,7 @@ def test_internal_error_and_latency(api: Api) -> None:
     ("service", "method", "arguments"),
     [
         ("sagemaker", "list_cluster_scheduler_configs", {}),
-        ("sagemaker", "list_mlflow_apps", {}),
+        ("sagemaker", "list_optimization_jobs", {}),
         ("eks", "list_insights", {"clusterName": "x"}),
         ("ec2", "describe_instance_topology", {}),
         ("iam", "simulate_principal_policy", {"PolicySourceArn": credentials.ROLE_ARN, "ActionNames": ["s3:*"]}),

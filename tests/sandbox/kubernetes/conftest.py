@@ -9,6 +9,7 @@ import pytest
 from kubernetes import client, dynamic
 from kubernetes_support import Plane, Standalone, Tools, running
 from serving_support import Models, gpu_node
+from training_support import Trainings, gpu_nodes, install
 
 _numbers = itertools.count(1)
 
@@ -69,5 +70,21 @@ def models(standalone: Standalone, core: client.CoreV1Api, api: client.ApiClient
     """A namespace for model servers, with a node that has GPUs."""
     with gpu_node(core):
         found = Models(standalone, core, client.AppsV1Api(api), namespace)
+        yield found
+        found.clear()
+
+
+@pytest.fixture(scope="session")
+def operators(standalone: Standalone) -> Standalone:
+    """The cluster with the operators of trainings."""
+    install(standalone)
+    return standalone
+
+
+@pytest.fixture
+def trainings(operators: Standalone, namespace: str) -> Iterator[Trainings]:
+    """A namespace for trainings, with two nodes that have GPUs."""
+    with gpu_nodes(operators, 2):
+        found = Trainings(operators, namespace)
         yield found
         found.clear()

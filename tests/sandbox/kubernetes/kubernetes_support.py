@@ -116,8 +116,13 @@ def cluster_arn(name: str) -> str:
     return f"arn:aws:eks:{REGION}:{credentials.ACCOUNT}:cluster/{name}"
 
 
-def eks_token(cluster: str, key: str = credentials.ACCESS_KEY_ID, secret: str = credentials.SECRET_ACCESS_KEY) -> str:
-    """As ``aws eks get-token`` makes it."""
+def eks_token(
+    cluster: str,
+    key: str = credentials.ACCESS_KEY_ID,
+    secret: str = credentials.SECRET_ACCESS_KEY,
+    host: str = f"sts.{REGION}.amazonaws.com",
+) -> str:
+    """As ``aws eks get-token`` makes it, with STS at ``host``."""
     session = Session()
     session.set_credentials(key, secret)
     service = session.get_service_model("sts").service_id
@@ -129,7 +134,7 @@ def eks_token(cluster: str, key: str = credentials.ACCESS_KEY_ID, secret: str = 
         "body": {},
         "headers": {"x-k8s-aws-id": cluster},
         "context": {},
-        "url": f"https://sts.{REGION}.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15",
+        "url": f"https://{host}/?Action=GetCallerIdentity&Version=2011-06-15",
     }
     url = signer.generate_presigned_url(request, region_name=REGION, expires_in=60, operation_name="")
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")

@@ -50,6 +50,17 @@ def test_other_tokens_are_not(plane: Plane, demo: str, token: str) -> None:
     assert error.value.status == 401
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:5566", "localhost:5566", "sandbox:5566"])
+def test_token_may_name_a_sandbox_as_sts_by_whatever_name_it_has_in_its_network(host: str) -> None:
+    assert ekstokens.verify(eks_token("demo", host=host), "demo", sandbox_credentials())
+
+
+@pytest.mark.parametrize("host", ["sts.example.com", "sandbox.example.com:5566", "127.0.0.1.example.com", "10.0.0.1"])
+def test_token_of_another_host_than_sts_is_not_one(host: str) -> None:
+    with pytest.raises(ekstokens.InvalidToken, match="not a URL of STS"):
+        ekstokens.verify(eks_token("demo", host=host), "demo", sandbox_credentials())
+
+
 def test_token_lasts_fifteen_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     token, now = eks_token("demo"), time.time()
     monkeypatch.setattr(ekstokens.time, "time", lambda: now + 14 * 60)
@@ -157,7 +168,11 @@ def test_training_job_needs_its_operator(plane: Plane) -> None:
         "apiVersion": "sagemaker.amazonaws.com/v1",
         "kind": "HyperPodPyTorchJob",
         "metadata": {"name": "train"},
-        "spec": {"nprocPerNode": "8", "replicaSpecs": [{"name": "workers", "replicas": 2, "template": template}]},
+        "spec": {
+            "nprocPerNode": "8",
+            "replicaSpecs": [{"name": "workers", "replicas": 2, "template": template}],
+            "runPolicy": {"cleanPodPolicy": "None"},
+        },
     }
     custom.create_namespaced_custom_object("sagemaker.amazonaws.com", "v1", "default", "hyperpodpytorchjobs", body)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 
 import pytest
@@ -25,6 +26,18 @@ def test_create_gives_identity(core: client.CoreV1Api, namespace: str) -> None:
     assert made.metadata.resource_version
     assert made.metadata.creation_timestamp
     assert core.read_namespaced_config_map("one", namespace).data == {"a": "1"}
+
+
+def test_an_answer_carries_the_time_that_its_objects_times_come_from(
+    standalone: Standalone, core: client.CoreV1Api, namespace: str
+) -> None:
+    made = core.create_namespaced_config_map(namespace, config_map("dated"))
+    before = int(standalone.clock.timestamp())
+    answer = standalone.http.request("GET", f"{standalone.url}/api/v1/namespaces/{namespace}/configmaps/dated")
+    after = standalone.clock.timestamp()
+    (said,) = answer.headers.getlist("Date")
+    assert before <= parsedate_to_datetime(said).timestamp() <= after
+    assert parsedate_to_datetime(said) >= made.metadata.creation_timestamp
 
 
 def test_conflicts_and_absence_have_their_reasons(core: client.CoreV1Api, namespace: str) -> None:
@@ -112,7 +125,8 @@ def test_pages_and_collections(core: client.CoreV1Api, namespace: str) -> None:
         core.create_namespaced_config_map(namespace, config_map(f"page-{number}"))
     first = core.list_namespaced_config_map(namespace, limit=2, field_selector="metadata.name!=kube-root-ca.crt")
     assert len(first.items) == 2
-    assert first.metadata.remaining_item_count == 3
+    assert first.metadata.remaining_item_count is None, "with selectors it is not told"
+    assert core.list_namespaced_config_map(namespace, limit=2).metadata.remaining_item_count == 4
     token = first.metadata._continue
     names = {item.metadata.name for item in first.items}
     while token:

@@ -1,0 +1,1 @@
+"""Trainings that pods carry out together: how far they are, what they print, how they end. No code of theirs runs."""

@@ -1,0 +1,150 @@
+"""EKS and HyperPod clusters, and what is made in them."""
+
+from __future__ import annotations
+
+from scripts.iam.grants.grant import (
+    CREATE_DELETE,
+    NEW,
+    OPERATE,
+    OURS,
+    Grant,
+    each,
+    eks,
+)
+
+_PARTS = each(
+    "eks",
+    "AssociateAccessPolicy",
+    "CreateAccessEntry",
+    "CreateAddon",
+    "CreateNodegroup",
+    "CreatePodIdentityAssociation",
+    "DeleteAccessEntry",
+    "DeleteAddon",
+    "DeleteNodegroup",
+    "DeletePodIdentityAssociation",
+    "UpdateAddon",
+    "UpdateNodegroupConfig",
+    "UpdatePodIdentityAssociation",
+)
+"""What is made, changed and deleted in an EKS cluster, without the cluster itself."""
+_PARTS_OF = ("access-entry", "addon", "cluster", "nodegroup", "podidentityassociation")
+
+GRANTS = (
+    Grant(
+        OPERATE,
+        "RunNodesByLaunchTemplate",
+        each("ec2", "RunInstances"),
+        ("*",),
+        "EKS starts a node group's instances as the caller, only by a launch template",
+        {"ArnLike": {"ec2:LaunchTemplate": "ec2:launch-template/*"}},
+    ),
+    Grant(
+        OPERATE,
+        "NamedClusters",
+        _PARTS,
+        eks(*_PARTS_OF),
+        "clusters that the platform made have names of its own",
+    ),
+    Grant(
+        OPERATE,
+        "AdoptedClusters",
+        _PARTS,
+        tuple(f"eks:{kind}/*" for kind in _PARTS_OF),
+        "those that were adopted are told by the tag, and so is what the platform made in them",
+        OURS,
+    ),
+    Grant(
+        OPERATE,
+        "TagPartsWhenMade",
+        each("eks", "TagResource"),
+        tuple(f"eks:{kind}/*" for kind in ("access-entry", "addon", "nodegroup", "podidentityassociation")),
+        "parts of clusters, never clusters",
+        NEW,
+    ),
+    Grant(
+        OPERATE,
+        "OurHyperPod",
+        each(
+            "sagemaker",
+            "BatchAddClusterNodes",
+            "BatchDeleteClusterNodes",
+            "BatchRebootClusterNodes",
+            "BatchReplaceClusterNodes",
+            "UpdateCluster",
+            "UpdateClusterSoftware",
+        ),
+        ("sagemaker:cluster/*",),
+        "HyperPod's ARNs end in a random ID: only tags tell its clusters apart",
+        OURS,
+    ),
+    Grant(
+        OPERATE,
+        "UseTrainingPlans",
+        each("sagemaker", "UpdateCluster"),
+        ("sagemaker:reserved-capacity/*", "sagemaker:training-plan/*"),
+        "plans are bought by others and have no tag of the platform",
+    ),
+    Grant(
+        CREATE_DELETE,
+        "MakeControlPlane",
+        each("eks", "CreateCluster"),
+        ("*",),
+        "CreateCluster has no resource; its creator gets no hidden administration",
+        {**NEW, "Bool": {"eks:bootstrapClusterCreatorAdminPermissions": "false"}},
+    ),
+    Grant(
+        CREATE_DELETE,
+        "TagControlPlane",
+        each("eks", "TagResource"),
+        ("eks:cluster/*",),
+        "a cluster that is made, or one of others that is adopted",
+        NEW,
+    ),
+    Grant(
+        CREATE_DELETE,
+        "DeleteNamedClusters",
+        each("eks", "DeleteCluster", "DeleteFargateProfile"),
+        eks("cluster", "fargateprofile"),
+        "clusters that the platform made have names of its own",
+    ),
+    Grant(
+        CREATE_DELETE,
+        "DeleteAdoptedClusters",
+        each("eks", "DeleteCluster", "DeleteFargateProfile"),
+        ("eks:cluster/*", "eks:fargateprofile/*"),
+        "those that were adopted are told by the tag",
+        OURS,
+    ),
+    Grant(
+        CREATE_DELETE,
+        "MakeHyperPod",
+        each("sagemaker", "CreateCluster"),
+        ("sagemaker:cluster/*",),
+        "what is made bears the tag",
+        NEW,
+    ),
+    Grant(
+        CREATE_DELETE,
+        "MakeHyperPodWithPlans",
+        each("sagemaker", "CreateCluster"),
+        ("sagemaker:reserved-capacity/*", "sagemaker:training-plan/*"),
+        "plans are bought by others and have no tag of the platform",
+    ),
+    Grant(
+        CREATE_DELETE,
+        "TagHyperPod",
+        each("sagemaker", "AddTags"),
+        ("sagemaker:cluster/*",),
+        "a cluster that is made, or one of others that is adopted",
+        NEW,
+    ),
+    Grant(
+        CREATE_DELETE,
+        "DeleteOurHyperPod",
+        each("sagemaker", "DeleteCluster"),
+        ("sagemaker:cluster/*",),
+        "only what bears the tag",
+        OURS,
+    ),
+)

@@ -1,0 +1,150 @@
+"""Files, file systems, training jobs, tracking servers, metrics."""
+
+from __future__ import annotations
+
+from scripts.iam.grants.grant import (
+    BUCKETS,
+    CREATE_DELETE,
+    NEW,
+    OPERATE,
+    OURS,
+    TLS_BUCKETS,
+    Grant,
+    each,
+    tagged_by,
+)
+
+_BUCKET = each(
+    "s3",
+    "CreateBucket",
+    "DeleteBucket",
+    "PutBucketPolicy",
+    "PutBucketPublicAccessBlock",
+    "PutBucketTagging",
+    "PutEncryptionConfiguration",
+)
+"""A bucket made as it must be, and deleted."""
+
+GRANTS = (
+    Grant(
+        OPERATE,
+        "MakeFileSystems",
+        each("fsx", "CreateFileSystem", "TagResource"),
+        ("fsx:file-system/*",),
+        "what is made bears the tag",
+        NEW,
+    ),
+    Grant(
+        OPERATE,
+        "DeleteOurFileSystems",
+        each("fsx", "DeleteFileSystem"),
+        ("fsx:file-system/*",),
+        "only what bears the tag",
+        OURS,
+    ),
+    Grant(
+        OPERATE,
+        "MakeWorkspaces",
+        each("aps", "CreateWorkspace", "TagResource"),
+        ("*",),
+        "CreateWorkspace has no resource",
+        NEW,
+    ),
+    Grant(
+        OPERATE,
+        "DeleteOurWorkspaces",
+        each("aps", "DeleteWorkspace"),
+        ("aps:workspace/*",),
+        "only what bears the tag",
+        OURS,
+    ),
+    Grant(
+        OPERATE,
+        "FilesOfRuns",
+        each("s3", "PutObject"),
+        (f"s3:::{BUCKETS}/lifecycle/*", f"s3:::{BUCKETS}/training/*"),
+        "scripts of nodes; records, files and logs of training runs",
+    ),
+    Grant(
+        OPERATE,
+        "CertificatesOfEndpoints",
+        _BUCKET,
+        (f"s3:::{TLS_BUCKETS}",),
+        "the inference operator's bucket comes and goes with the feature",
+    ),
+    Grant(
+        OPERATE,
+        "EmptyCertificates",
+        each("s3", "AbortMultipartUpload", "DeleteObjectVersion"),
+        (f"s3:::{TLS_BUCKETS}/*",),
+        "it is emptied before it goes",
+    ),
+    Grant(
+        OPERATE,
+        "MakeTrainingJobs",
+        each("sagemaker", "CreateTrainingJob"),
+        ("sagemaker:training-job/*",),
+        "what is made bears the tag",
+        NEW,
+    ),
+    Grant(
+        OPERATE,
+        "StopOurTrainingJobs",
+        each("sagemaker", "StopTrainingJob"),
+        ("sagemaker:training-job/*",),
+        "only what bears the tag",
+        OURS,
+    ),
+    Grant(
+        OPERATE,
+        "MakeTrackingServers",
+        each("sagemaker", "CreateMlflowTrackingServer"),
+        ("sagemaker:mlflow-tracking-server/*",),
+        "what is made bears the tag",
+        NEW,
+    ),
+    Grant(
+        OPERATE,
+        "TagSageMakerWhenMade",
+        each("sagemaker", "AddTags"),
+        ("sagemaker:mlflow-tracking-server/*", "sagemaker:training-job/*"),
+        "tags are given when something is made, and never to what exists",
+        tagged_by("CreateMlflowTrackingServer", "CreateTrainingJob"),
+    ),
+    Grant(
+        OPERATE,
+        "DeleteOurTrackingServers",
+        each("sagemaker", "DeleteMlflowTrackingServer"),
+        ("sagemaker:mlflow-tracking-server/*",),
+        "only what bears the tag",
+        OURS,
+    ),
+    Grant(
+        OPERATE,
+        "OpenTrackingServers",
+        each("sagemaker", "CallMlflowAppApi", "CreatePresignedMlflowAppUrl", "CreatePresignedMlflowTrackingServerUrl"),
+        ("sagemaker:mlflow-app/*", "sagemaker:mlflow-tracking-server/*"),
+        "runs are read from and copied between servers that others made, too",
+    ),
+    Grant(
+        OPERATE,
+        "CopyRuns",
+        each("sagemaker-mlflow", "CreateExperiment", "CreateRun", "DeleteRun", "LogBatch", "SetTag", "UpdateRun"),
+        ("sagemaker:mlflow-tracking-server/*",),
+        "the destination may be a server that others made",
+    ),
+    Grant(
+        CREATE_DELETE,
+        "ClusterBucket",
+        _BUCKET,
+        (f"s3:::{BUCKETS}",),
+        "the platform's names, which have the account's number",
+    ),
+    Grant(
+        CREATE_DELETE,
+        "EmptyClusterBucket",
+        each("s3", "AbortMultipartUpload", "DeleteObjectVersion"),
+        (f"s3:::{BUCKETS}/*",),
+        "it is emptied before it goes, where that is asked for",
+    ),
+)

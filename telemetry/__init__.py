@@ -1,0 +1,1 @@
+"""What the processes tell of themselves: traces, metrics and logs. It knows ``contracts`` alone."""

@@ -1,0 +1,1 @@
+"""Seeded schedules of operations and faults on the local stack, and what must hold after each."""
