@@ -26,5 +26,31 @@ if [ ${#failed[@]} -gt 0 ]; then
     printf '\nFAILED so far: %s\n' "$(IFS=,; echo "${failed[*]}")"
 fi
 # Three files at once: most of their time is waiting. A file stays whole, for what its tests share.
-check python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"
+pytest_whole() {
+    python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"
+}
+
+# Thousands of tests start servers, kill them and wait for lists that lag, on a machine that others may load: the few
+# that fail are tried once more, alone. What passes only then is named, to be looked into.
+pytest_twice() {
+    local first again status=0
+    first=$(mktemp)
+    again=$(mktemp)
+    INSTANTSTART_FAILED_TESTS=$first pytest_whole || status=$?
+    sort -u "$first" >"$again"
+    if [ "$status" -eq 1 ] && [ -s "$again" ] && [ "$(wc -l <"$again")" -le 5 ]; then
+        printf '\n== once more, alone:\n'
+        cat "$again"
+        status=0
+        python -m pytest "@$again" || status=$?
+        if [ "$status" -eq 0 ]; then
+            printf '\nUNSTEADY: failed once and passed alone:\n'
+            cat "$again"
+        fi
+    fi
+    rm -f "$first" "$again"
+    return "$status"
+}
+
+if [ $# -gt 0 ]; then check pytest_whole "$@"; else check pytest_twice; fi
 [ ${#failed[@]} -eq 0 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -23,6 +24,8 @@ settings.load_profile("project")
 
 BIN = Path(sys.prefix) / "bin"
 TOUR = "tests/tour/"
+FAILED = "INSTANTSTART_FAILED_TESTS"
+"""Names a file for the tests that fail."""
 
 
 class _FilesAndTheTour(LoadFileScheduling):
@@ -83,6 +86,13 @@ LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that all processes end at about the same time."""
     items.sort(key=lambda item: next((n for n, name in enumerate(LONGEST) if f"/{name}/" in item.nodeid), len(LONGEST)))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what fails in a file, one test a line, where the caller wants that: ``scripts/check.sh`` tries it again."""
+    if report.failed and (path := os.environ.get(FAILED)) and "PYTEST_XDIST_WORKER" not in os.environ:
+        with Path(path).open("a") as file:
+            file.write(f"{report.nodeid}\n")
 
 
 def pytest_sessionfinish() -> None:

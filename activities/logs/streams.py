@@ -49,8 +49,8 @@ class Stream:
         self._pods, self._name, self._container = pods, pod.name, container
         self.key = StreamKey(pod.name, container, pod.uid)
         self.position = position
-        self._whole = True
-        """The last reading ended where the log did."""
+        self._whole = False
+        """The last reading ended where the log did: before the first, nobody knows what there is."""
         self._begun: list[Line] = []
         """What followed the last newline then: the beginning of a line, or a last one without a newline."""
 
@@ -199,11 +199,14 @@ class Stream:
         self._whole, self._begun = True, [numbering.line(*line) for line in splitter.rest()] if follow else []
 
     async def _still(self, restart: int) -> bool:
-        """Whether the pod is still the one that is meant, in the same start of its container: under its name another
-        may have been made. Raises ApiException 404 where it is gone."""
+        """Whether the log that was opened is that of the pod that is meant, in the same start of its container: under
+        its name another may have been made. Raises ApiException 404 where one was."""
         found = await self._pods.read(self._name)
-        pod = None if found is None else pod_of(found)
-        if pod is None or pod.uid != self.key.uid:
+        if found is None:
+            # It was there when its log was opened, and no other has followed: what is open ends with its last line.
+            return True
+        pod = pod_of(found)
+        if pod.uid != self.key.uid:
             raise ApiException(status=404, reason="gone")
         container = pod.container(self._container)
         if container is not None and container.restarts == restart:

@@ -81,6 +81,10 @@ class Kubelet:
         self.events: list[tuple[int, str, FakePod]] = []
         self.owner: dict[str, Any] | None = {"status": {}}
         self.cuts = 0
+        self.vanishing: set[str] = set()
+        """Pods that are deleted in the moment in which their log is opened."""
+        self.anew = False
+        """In their place others are made, which never start."""
         self.readers = 0
         """Logs that are followed now."""
         self.most_readers = 0
@@ -253,6 +257,10 @@ class _Handler(BaseHTTPRequestHandler):
             lines = [line for line in run.lines[run.readable :] if since is None or line[0] >= since]
             lines = lines[-int(query["tailLines"]) :] if "tailLines" in query else lines
             seen = len(run.lines)
+            if name in there.vanishing:
+                there.delete(name)
+                if there.anew:
+                    there.pod(name, state="waiting")
         self._begin()
         self._lines(lines)
         if not query.get("follow"):

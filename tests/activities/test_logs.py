@@ -236,12 +236,30 @@ def test_the_last_lines_of_pods_that_vanish_with_their_job_are_kept(desk: Desk) 
     assert kept.gaps == 0
 
 
-def test_a_pod_that_is_made_anew_under_its_name_is_kept_behind_the_first(desk: Desk) -> None:
+@pytest.mark.parametrize("again", [True, False])
+def test_a_pod_that_vanishes_as_its_log_is_opened_is_read_to_its_end_or_its_loss_is_told(
+    desk: Desk, again: bool
+) -> None:
+    """Whether an open log is that of a pod or of the one that was made anew under its name is not known any more."""
+    kubelet = desk.kubelet
+    first = kubelet.pod("a-pods-0")
+    kubelet.write(first.name, "one", "two")
+    kubelet.vanishing = {first.name}
+    kubelet.anew = again
+    kubelet.end_owner()
+    kept = desk.keep()
+    assert (desk.kept(), kept.gaps) == ({}, 1) if again else ({first.name: ["one", "two"]}, 0)
+
+
+def test_a_pod_that_is_made_anew_under_its_name_is_kept_behind_the_first(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
     kubelet = desk.kubelet
     first = kubelet.pod("a-pods-0")
     keeper = Killed(desk, desk._runner)
     kubelet.write(first.name, "one", "two")
-    until(lambda: kubelet.readers == 1)
+    until(lambda: desk.kept() == {first.name: ["one", "two"]})
     kubelet.delete(first.name)
     second = kubelet.pod("a-pods-0")
     kubelet.write(second.name, "three")

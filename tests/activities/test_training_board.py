@@ -13,7 +13,7 @@ from activities.training import board
 from activities.training.board import Board
 from contracts.training_parts import Submission
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 REF: Any = SimpleNamespace(
     scope=SimpleNamespace(region="us-west-2", cluster="demo"), eks_cluster="eks", namespace="default", name="sft"
 )

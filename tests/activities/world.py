@@ -66,7 +66,7 @@ from contracts.network import (
 from tests.activities.conftest import REGION, Runner, Sandbox
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

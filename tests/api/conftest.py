@@ -241,10 +241,10 @@ def name() -> Name:
 
 @pytest.fixture
 def eventually() -> Eventually:
-    """Ask again until the answer satisfies, for at most ten seconds."""
+    """Ask again until the answer satisfies, for at most a minute."""
 
     async def ask(call: Callable[[], Awaitable[Any]], satisfies: Callable[[Any], Any]) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not satisfies(answer := await call()):
                 await asyncio.sleep(0.03)
             return answer

@@ -137,9 +137,14 @@ async def test_kinds_and_phases_may_be_several(
     await gateway.operator.post(f"/api/v1/clusters/{tag}/storage", json={"claim": "one"})
     await temporal.get_workflow_handle(f"create-cluster/{tag}").terminate()
     create, access, storage = f"create-cluster/{tag}", f"verify-access/{tag}", f"create-storage/{tag}/one"
+    # A list may lag: none of these is right before what it tells has come.
+    await eventually(lambda: found(gateway, cluster=tag, phase="aborted"), lambda ids: ids == [create])
     await eventually(
         lambda: found(gateway, cluster=tag, phase=["aborted", "running"]),
         lambda ids: set(ids) == {create, access, storage},
+    )
+    await eventually(
+        lambda: found(gateway, phase="waiting_for_decision"), lambda ids: f"create-cluster/{asking}" in ids
     )
     kinds = await found(gateway, cluster=tag, kind=["create-cluster", "verify-access"])
     assert set(kinds) == {create, access}

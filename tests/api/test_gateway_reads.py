@@ -138,7 +138,7 @@ async def test_a_stream_shows_every_change_and_ends_with_the_end(
     url = f"/api/v1/operations/create-cluster/{tag}"
     await at_version(gateway, eventually, url, 1)
     handle = temporal.get_workflow_handle(f"create-cluster/{tag}")
-    async with asyncio.timeout(10), gateway.viewer.stream("GET", f"{url}/events") as response:
+    async with asyncio.timeout(60), gateway.viewer.stream("GET", f"{url}/events") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         seen = events(response)
         first = await anext(seen)
@@ -161,10 +161,10 @@ async def test_a_stream_resumes_behind_what_its_reader_has_seen(
     handle = temporal.get_workflow_handle(f"create-cluster/{tag}")
     await at_version(gateway, eventually, url, 1)
     resumed = {"Last-Event-ID": "1"}
-    async with asyncio.timeout(10), gateway.viewer.stream("GET", f"{url}/events", headers=resumed) as response:
+    async with asyncio.timeout(60), gateway.viewer.stream("GET", f"{url}/events", headers=resumed) as response:
         await handle.signal("nudge", "new")
         assert json.loads((await anext(events(response)))["data"])["detail"] == "new"
-    async with asyncio.timeout(10), gateway.viewer.stream("GET", f"{url}/events", headers=resumed) as response:
+    async with asyncio.timeout(60), gateway.viewer.stream("GET", f"{url}/events", headers=resumed) as response:
         assert (await anext(events(response)))["id"] == "2"
     await handle.signal("finish")
     await at_version(gateway, eventually, url, 3)
@@ -192,7 +192,7 @@ async def test_many_watchers_share_one_long_poll(
                     await ready.wait()
         return found
 
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         watchers = [asyncio.create_task(watch()) for _ in range(20)]
         await ready.wait()
         await temporal.get_workflow_handle(operation).signal("finish")
@@ -206,7 +206,7 @@ async def test_live_details_of_a_running_activity_are_shown_and_streamed(gateway
     await create(gateway, tag)
     url = f"/api/v1/operations/create-cluster/{tag}"
     details = set()
-    async with asyncio.timeout(15), gateway.viewer.stream("GET", f"{url}/events") as response:
+    async with asyncio.timeout(60), gateway.viewer.stream("GET", f"{url}/events") as response:
         async for event in events(response):
             stages = {each["name"]: each for each in json.loads(event["data"])["stages"]}
             if stages and (stages["nodes"]["detail"] or "").endswith("nodes are Ready"):

@@ -325,7 +325,7 @@ def test_interrupting_a_watch_leaves_the_operation_running(
     assert process.stderr is not None
     assert "running" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    out, said = process.communicate(timeout=10)
+    out, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "The operation goes on: `instantstart operation watch create-cluster/demo`" in said
     assert (out, "Traceback" in said) == ("", False)

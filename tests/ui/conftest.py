@@ -32,7 +32,7 @@ from ui import session
 from ui.app import SCRIPT
 from ui.settings import settings
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 """Seconds that a page, or what a test waits for, may take."""
 
 T = TypeVar("T")

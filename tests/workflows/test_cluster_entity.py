@@ -93,7 +93,7 @@ async def add_storage(client: Client, tag: str, claim: str, wait: bool = True): 
 async def test_the_record_says_what_was_verified_and_the_history_who_did_what(client: Client, tag: str) -> None:
     handle = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))
     await handle.result()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (found := await view(client, tag)).history:
             await asyncio.sleep(0.05)
     record = found.record
@@ -195,14 +195,14 @@ async def test_an_entity_that_continues_as_new_forgets_nothing(client: Client, a
     entity = client.get_workflow_handle(cluster_id(tag))
     first_run = (await entity.describe()).run_id
     await entity.signal("renew")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await entity.describe()).run_id == first_run:
             await asyncio.sleep(0.05)
     assert await view(client, tag) == before
     assert {MEMO_RECORD, MEMO_SUMMARY} <= await begun_with(entity)
     await one.execute_update("resolve", Resolution(action="retry", stage="storage", attempt=1, by="bob"))
     await one.result()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await view(client, tag)).holding:
             await asyncio.sleep(0.05)
     assert [entry.kind for entry in (await view(client, tag)).history] == ["create-storage", "create-cluster"]
@@ -238,7 +238,7 @@ async def test_operations_and_clusters_are_found_by_what_they_are(
 ) -> None:
     await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
     query = f"HpCluster = '{tag}' AND WorkflowType = 'cluster'"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (found := [each.id async for each in client.list_workflows(query)]):
             await asyncio.sleep(0.1)
     assert found == [cluster_id(tag)]
@@ -250,7 +250,7 @@ async def test_the_entity_of_a_deleted_cluster_ends_and_its_tag_is_free_again(
     await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
     entity = client.get_workflow_handle(cluster_id(tag))
     await entity.signal("retire", RecordChange(changes={}, by=f"delete-cluster/{tag}"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await entity.result()
 
     handle = await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))
@@ -270,7 +270,7 @@ async def test_an_entity_does_not_end_while_somebody_waits_for_its_cluster(
     assert [each.operation for each in (await view(client, tag)).holding] == [running.id]
     hold.set()
     await running.result()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await entity.result()
 
 
@@ -280,12 +280,12 @@ async def test_who_comes_after_the_deletion_leaves_no_empty_cluster_behind(
     await (await create(client, ClusterSpec(tag=tag, instance_groups=GROUPS))).result()
     entity = client.get_workflow_handle(cluster_id(tag))
     await entity.signal("retire", RecordChange(changes={}, by=f"delete-cluster/{tag}"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await entity.result()
 
     late = await (await add_storage(client, tag, "late")).result()
     assert Outcome.model_validate(late).phase is Phase.ABORTED
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await entity.result()
 
 

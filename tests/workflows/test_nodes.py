@@ -279,6 +279,6 @@ async def test_only_an_update_that_is_at_its_end_is_looked_at_anew_by_a_retry(
     handle = await start(client, UPDATE)
     await until(handle, lambda p: p.phase is Phase.BLOCKED)
     await handle.execute_update("resolve", Resolution(action="retry", stage="software", attempt=1, by="bob"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await outcome(handle)).phase is Phase.SUCCEEDED
     assert account.calls[software.READ_SOFTWARE.name] == looks

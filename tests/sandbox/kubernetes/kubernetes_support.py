@@ -36,7 +36,7 @@ CHART = Path(__file__).parents[3] / "sandbox" / "charts" / "hyperpod-dependencie
 REGION = "us-west-2"
 
 
-def wait_for(check: Callable[[], Any], what: str = "", seconds: float = 15.0) -> Any:
+def wait_for(check: Callable[[], Any], what: str = "", seconds: float = 60.0) -> Any:
     """Poll until something is true; the sandbox's own time runs much faster."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
