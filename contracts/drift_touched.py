@@ -5,22 +5,23 @@ from __future__ import annotations
 from contracts.cluster import HistoryEntry
 from contracts.drift import NAMESPACED, DriftKind
 
+_GROUPS = ("add-instance-group", "scale-instance-group", "update-instance-group", "delete-instance-group")
 _SERVED = {
     DriftKind.DEPLOYMENT: ("create-deployment", "update-deployment", "scale-deployment", "delete-deployment"),
     DriftKind.MODEL_POOL: ("create-model-pool", "scale-model-pool", "assign-model-pool", "delete-model-pool"),
     DriftKind.ROUTER: ("create-router", "delete-router"),
     DriftKind.ENDPOINT: ("create-endpoint", "update-endpoint", "delete-endpoint"),
     DriftKind.TRACKING_SERVER: ("create-tracking-server", "delete-tracking-server"),
+    DriftKind.INSTANCE_GROUP: _GROUPS,
 }
 """Operations on one member each, which is their target."""
 _SCALERS = ("create-autoscaler", "delete-autoscaler")
 _WHOLE = ("create-cluster", "create-control-plane", "create-hyperpod", "import-cluster", "redetect-cluster")
-_GROUPS = ("add-instance-group", "scale-instance-group", "update-instance-group", "delete-instance-group")
 _WIDE: dict[DriftKind, tuple[str, ...]] = {
     DriftKind.DEPLOYMENT: _SCALERS,
     DriftKind.ENDPOINT: _SCALERS,
     DriftKind.HYPERPOD: (*_WHOLE, *_GROUPS, "update-features", "update-software"),
-    DriftKind.INSTANCE_GROUP: (*_WHOLE, *_GROUPS, "update-features", "update-software", "create-node-pool"),
+    DriftKind.INSTANCE_GROUP: (*_WHOLE, "update-features", "update-software", "create-node-pool"),
     DriftKind.FEATURE: (*_WHOLE, "update-features", "install-dependencies"),
     DriftKind.CONTROL_PLANE: _WHOLE,
 }

@@ -78,6 +78,28 @@ class HyperPodCluster(Ensured):
     """Groups that must be gone before they can be made anew elsewhere."""
 
 
+def brought_up_to_date(known: HyperPodCluster | None, seen: HyperPodCluster, touched: Iterable[str]) -> HyperPodCluster:
+    """What a record that says ``known`` is to say after an operation on the instance groups ``touched``, which has
+    ``seen`` the whole cluster.
+
+    Of a group that it did not touch, only the count and the status are taken: what others have changed there, made or
+    deleted is a drift, for somebody to decide on.
+    """
+    if known is None or known.arn != seen.arn:
+        return seen
+    mine, recorded = set(touched), {each.name: each for each in known.groups}
+    found = {each.name: each for each in seen.groups}
+    groups = [
+        each
+        if each.name in mine
+        else recorded[each.name].model_copy(update={"current": each.current, "status": each.status})
+        for each in seen.groups
+        if each.name in mine or each.name in recorded
+    ]
+    missed = [each for each in known.groups if each.name not in found and each.name not in mine]
+    return seen.model_copy(update={"groups": [*groups, *missed]})
+
+
 class WaitForHyperPod(Model):
     """Until the cluster is InService, every group is at its target, and that many nodes are Ready in Kubernetes with
     the accelerators that their type has."""
@@ -136,10 +158,10 @@ class CountedNodes(Model):
     def total(self) -> int:
         return sum(each.nodes for each in self.counts)
 
-    @property
-    def recorded(self) -> dict[str, Any]:
-        """The members of the cluster's record that this says."""
-        return {"hyperpod": self.cluster, "nodes": self.nodes, "node_counts": self.counts}
+    def recorded(self, known: HyperPodCluster | None, touched: Iterable[str] = ()) -> dict[str, Any]:
+        """The members of the cluster's record, which says ``known``, after an operation on these instance groups."""
+        cluster = brought_up_to_date(known, self.cluster, touched)
+        return {"hyperpod": cluster, "nodes": self.nodes, "node_counts": self.counts}
 
 
 def counts_of(nodes: Iterable[Node]) -> list[NodeCount]:

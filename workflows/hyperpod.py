@@ -18,6 +18,7 @@ from contracts.hyperpod import (
     PlacedGroup,
     WaitForGroupsGone,
     WaitForHyperPod,
+    brought_up_to_date,
 )
 from contracts.identity import (
     ENSURE_BUCKET,
@@ -82,17 +83,18 @@ async def hyperpod_stage(
                 WAIT_FOR_GROUPS_GONE, WaitForGroupsGone(scope=scope, name=cluster.name, groups=cluster.replacing)
             )
             cluster = await run.act(ENSURE_HYPERPOD, wanted)
-        await run.record(hyperpod=cluster)
+        names = [each.spec.name for each in placed]
+        await run.record(hyperpod=brought_up_to_date(operation.record.hyperpod, cluster, names))
         ready = await run.wait(
             WAIT_FOR_HYPERPOD,
             WaitForHyperPod(
                 scope=scope,
                 name=cluster.name,
                 eks_cluster=control_plane.name,
-                groups=[each.spec.name for each in placed],
+                groups=names,
             ),
         )
-        await run.record(**ready.recorded)
+        await run.record(**ready.recorded(operation.record.hyperpod, names))
         run.detail(f"{ready.cluster.name} {ready.cluster.status}, {ready.total} nodes Ready")
         return ready
 

@@ -27,6 +27,7 @@ from contracts.hyperpod import (
     NodesReady,
     WaitForGroupsGone,
     WaitForHyperPod,
+    brought_up_to_date,
 )
 from contracts.instance_groups import (
     ADD_GROUP,
@@ -100,13 +101,17 @@ class Grouped:
                 targets={group: count},
             ),
         )
-        await run.record(**ready.recorded)
+        await run.record(**ready.recorded(self.operation.record.hyperpod, [group]))
         return ready
+
+    async def keep(self, run: StageRun, group: str, seen: HyperPodCluster) -> None:
+        """Put what was seen of the group into the record."""
+        await run.record(hyperpod=brought_up_to_date(self.operation.record.hyperpod, seen, [group]))
 
     async def current(self, run: StageRun, group: str) -> int:
         """How many instances the group has now; the record is brought up to date on the way."""
         found = await run.act(READ_GROUPS, ReadGroups(scope=self.operation.scope, hyperpod_cluster=self.hyperpod.name))
-        await run.record(hyperpod=found)
+        await self.keep(run, group, found)
         return next((each.current for each in found.groups if each.name == group), 0)
 
 
@@ -184,7 +189,7 @@ class AddInstanceGroup(Operation[InstanceGroupSpec]):
                 WaitForGroupsGone(scope=scope, name=parts.hyperpod.name, groups=ensured.cluster.replacing),
             )
             ensured = await run.act(ADD_GROUP, wanted)
-        await run.record(hyperpod=ensured.cluster)
+        await parts.keep(run, spec.name, ensured.cluster)
         ready = await parts.ready(run, spec.name, spec.count)
         run.detail("; ".join([_said(ready, spec.name), *plans_to_come([placed.spec], options)]))
         return ready
@@ -302,7 +307,7 @@ class UpdateInstanceGroup(Operation[UpdateInstanceGroupSpec]):
             settled = await run.wait(
                 WAIT_FOR_UPDATE, WaitForUpdate(**at, eks_cluster=parts.control_plane.name, changes=self.spec)
             )
-            await run.record(hyperpod=settled.cluster)
+            await parts.keep(run, self.spec.group, settled.cluster)
             changed = ", ".join(updated.changed_members) or "nothing had to be changed"
             run.detail(f"{self.spec.group}: {changed}" + (f"; {settled.nodes} nodes have it" if settled.nodes else ""))
             return {"group": settled.group.model_dump(mode="json"), "changed": updated.changed_members}
@@ -365,7 +370,8 @@ class DeleteInstanceGroup(Operation[DeleteInstanceGroupSpec]):
         left = await run.act(LIST_NODES, self._list(parts), key="left")
         nodes = [node for node in left.nodes if node.instance_group != group]
         counts = [each for each in left.counts if each.group != group]
-        await run.record(hyperpod=left.cluster, nodes=nodes, node_counts=counts)
+        cluster = brought_up_to_date(self.record.hyperpod, left.cluster, [group])
+        await run.record(hyperpod=cluster, nodes=nodes, node_counts=counts)
         names = [each.name for each in left.cluster.groups]
         run.detail(f"{group} is gone; left: {', '.join(names)}")
         return {"deleted": group, "groups": names}

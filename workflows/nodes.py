@@ -153,7 +153,7 @@ class NodesOperation(Operation[Spec]):
             run.detail("no node was accepted")
             return None
         back = await self._watch(run, nodes)
-        await run.record(**back.recorded)
+        await run.record(**back.recorded(self.record.hyperpod, self._touched(nodes)))
         await uncordon(self, self._eks, self._cordoned)
         run.detail(self._summary(back))
         return back
@@ -173,6 +173,10 @@ class NodesOperation(Operation[Spec]):
 
     def _asked(self) -> list[NodeIdentity]:
         return [self._observed[name] for name in self._accepted]
+
+    def _touched(self, nodes: list[NodeIdentity]) -> set[str]:
+        """Instance groups that have another target count now."""
+        return set()
 
     def _staying(self) -> list[str]:
         """Cordoned nodes that go on: all of a reboot, and of the others those that were not accepted."""
@@ -257,6 +261,9 @@ class DeleteNodes(NodesOperation[DeleteNodesSpec]):
     async def _watch(self, run: StageRun, nodes: list[NodeIdentity]) -> NodesBack:
         request = WaitForNodesGone(scope=self.scope, name=self._hyperpod, eks_cluster=self._eks, nodes=nodes)
         return await run.wait(WAIT_FOR_NODES_GONE, request)
+
+    def _touched(self, nodes: list[NodeIdentity]) -> set[str]:
+        return {each.instance_group for each in nodes}
 
     def _staying(self) -> list[str]:
         return _not_accepted(self._cordoned, self._asked())

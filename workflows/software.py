@@ -88,7 +88,7 @@ class UpdateSoftwareOfGroups(Operation[UpdateSoftwareSpec]):
             if problem_of(error).code is ProblemCode.NOT_READY:
                 self._before = None
             raise
-        await run.record(**updated.recorded)
+        await run.record(**updated.recorded(self.record.hyperpod))
         run.detail("; ".join(f"{each.group} on {_software(each)}, {each.nodes} nodes Ready" for each in updated.groups))
         return updated, asked.unchanged
 

@@ -32,7 +32,7 @@ async def verification_stage(operation: Operation[Any], control_plane: ControlPl
         )
         await run.record(dependencies=components, storage=claims)
         if nodes is not None:
-            await run.record(**nodes.recorded)
+            await run.record(**nodes.recorded(operation.record.hyperpod))
         await _groups_and_pools(run, operation, control_plane)
         run.detail(
             f"{len(components)} components, {operation.record.node_total} nodes and {len(claims)} claims verified"

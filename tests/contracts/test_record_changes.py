@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from contracts.cluster import ClusterRecord, RecordChange
 from contracts.features import Feature, FeatureState, FeatureStatus
+from contracts.hyperpod import HyperPodCluster, InstanceGroup, brought_up_to_date
 from contracts.storage import Claim
 
 NAMES = ("one", "two", "three")
@@ -68,3 +69,45 @@ def test_members_that_are_no_lists_of_items_are_told_as_they_are() -> None:
     change = RecordChange.between(record({}), after, ["kubernetes_version", "features"], "op")
     found = amended(record({"two": "b"}), change)
     assert (found.kubernetes_version, found.features, claims_of(found)) == ("1.34", [status], {"two": "b"})
+
+
+COUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 5))
+
+
+def hyperpod(targets: dict[str, int], label: str) -> HyperPodCluster:
+    groups = [
+        InstanceGroup(
+            name=name,
+            instance_type="ml.g5.8xlarge",
+            current=target,
+            target=target,
+            status=label,
+            labels={"by": label},
+        )
+        for name, target in targets.items()
+    ]
+    return HyperPodCluster(name="hp", arn="arn:hp", status=label, groups=groups)
+
+
+@given(were=COUNTS, are=COUNTS, touched=st.sets(st.sampled_from(NAMES)))
+def test_an_operation_on_instance_groups_records_its_own_and_leaves_what_others_did_a_difference(
+    were: dict[str, int], are: dict[str, int], touched: set[str]
+) -> None:
+    seen = hyperpod(are, "theirs")
+    found = brought_up_to_date(hyperpod(were, "mine"), seen, touched)
+    groups = {each.name: each for each in found.groups}
+    assert len(groups) == len(found.groups)
+    assert set(groups) == (set(were) - touched) | (set(are) & touched)
+    for name, group in groups.items():
+        own = name in touched
+        assert (group.target, group.labels) == ((are if own else were)[name], {"by": "theirs" if own else "mine"})
+        assert (group.current, group.status) == ((are[name], "theirs") if name in are else (were[name], "mine"))
+    assert (found.status, found.arn) == ("theirs", "arn:hp")
+
+
+@given(are=COUNTS)
+def test_of_a_hyperpod_cluster_that_the_record_does_not_know_everything_is_recorded(are: dict[str, int]) -> None:
+    seen = hyperpod(are, "theirs")
+    assert brought_up_to_date(None, seen, []) == seen
+    another = hyperpod({"one": 1}, "mine").model_copy(update={"arn": "arn:another"})
+    assert brought_up_to_date(another, seen, []) == seen

@@ -20,6 +20,7 @@ from contracts.catalogue import (
     UPDATE_INSTANCE_GROUP,
     OperationKind,
 )
+from contracts.cluster import RecordChange
 from contracts.decision import Answer, Supersede
 from contracts.eks import ControlPlane
 from contracts.hyperpod import HyperPodCluster, InstanceGroup
@@ -318,3 +319,49 @@ async def test_pods_go_with_their_nodes_where_no_drain_was_asked_for(client: Cli
     assert (await outcome(handle)).phase is Phase.SUCCEEDED
     assert account.calls[drain.CORDON_NODES.name] == 0
     assert {stage.name: stage.state for stage in (await progress(handle)).stages}["drain"] is StageState.UNCHANGED
+
+
+async def recorded(client: Client, handle: WorkflowHandle[Any, Any]) -> HyperPodCluster:
+    """What the operation put into the cluster's record last."""
+    told: list[RecordChange] = []
+    async for event in handle.fetch_history_events():
+        signal = event.signal_external_workflow_execution_initiated_event_attributes
+        if signal.signal_name == "amend":
+            (change,) = await client.data_converter.decode(signal.input.payloads, [RecordChange])
+            told.append(change)
+    return HyperPodCluster.model_validate(next(each.changes["hyperpod"] for each in reversed(told)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "own"),
+    [
+        (ADD_INSTANCE_GROUP, SPEC, {"new": 2}),
+        (SCALE_INSTANCE_GROUP, {"group": "new", "count": 3}, {"new": 3}),
+        (UPDATE_INSTANCE_GROUP, {"group": "new", "labels": {"team": "a"}}, {"new": 7}),
+        (DELETE_INSTANCE_GROUP, {"group": "new"}, {}),
+    ],
+    ids=lambda value: value.name if isinstance(value, OperationKind) else None,
+)
+async def test_a_group_that_others_changed_meanwhile_stays_as_recorded(
+    client: Client, account: FakeAccount, kind: OperationKind[Any], spec: dict[str, Any], own: dict[str, int]
+) -> None:
+    """Somebody has scaled ``workers`` from 1 to 9 beside this platform, and made ``theirs``."""
+
+    def seen(wanted: Any) -> HyperPodCluster:
+        mine = own.get("new")
+        return cluster(workers=9, theirs=4, **({} if mine is None else {"new": mine}))
+
+    account.record["hyperpod"] = cluster(workers=1, **({} if kind is ADD_INSTANCE_GROUP else {"new": 1}))
+    account.answers |= {
+        instance_groups.ADD_GROUP.name: lambda a: instance_groups.GroupEnsured(group="new", cluster=seen(a)),
+        instance_groups.WAIT_FOR_UPDATE.name: lambda a: instance_groups.GroupSettled(
+            cluster=seen(a), group=cluster(new=7).groups[0], nodes=7
+        ),
+        hyperpod.WAIT_FOR_HYPERPOD.name: lambda a: hyperpod.NodesReady(cluster=seen(a), nodes=[]),
+        hyperpod.WAIT_FOR_GROUPS_GONE.name: lambda a: hyperpod.GroupsGone(groups=a.groups),
+        hyperpod.LIST_NODES.name: lambda a: hyperpod.Nodes(cluster=seen(a), nodes=[node("new", 1)], names=[]),
+    }
+    handle = await start(client, kind, spec)
+    assert (await outcome(handle)).phase is Phase.SUCCEEDED
+    found = {each.name: (each.target, each.current) for each in (await recorded(client, handle)).groups}
+    assert found == {"workers": (1, 9), **{name: (count, count) for name, count in own.items()}}
