@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
 
 from contracts.commands import Engine
-from contracts.deployment_parts import ServerResources, StorageMount, Verification
+from contracts.deployment_parts import ServerResources, Verification
 from contracts.deployments import DeploymentSpec
 from ui.fields import Entered, Fields
-from ui.marks import labels_field, labels_text, lines_field, pairs_field
+from ui.marks import labels_field, labels_text, pairs_field
+from ui.mounts import mounts_field, mounts_text
 
 _PLAIN = (
     *("name", "namespace", "command", "shell", "engine", "image", "gpu_count", "replicas", "instance_types", "service"),
@@ -98,7 +98,7 @@ def more_fields(fields: Fields) -> Entered:
     with middle:
         entered |= pairs_field(fields, "env", "Environment", "LOG_LEVEL=info")
         entered |= pairs_field(fields, "secret_env", "Environment from credentials", "API_KEY=my-credential")
-        entered |= _storage(fields)
+        entered |= mounts_field(fields)
         entered |= labels_field(fields)
     with right:
         entered |= _resources(fields.within("resources", ServerResources))
@@ -125,23 +125,6 @@ def _verification(fields: Fields) -> Entered:
     return {"verify": entered} if entered else {}
 
 
-def _storage(fields: Fields) -> Entered:
-    """Claims, written as ``claim:/path``, or ``claim/folder:/path``; with ``:rw`` one that is written to."""
-    if st.toggle("Mount no storage", key=f"{fields.key}/no-storage", disabled=fields.disabled):
-        return {"storage": []}
-    lines = lines_field(fields, "storage", "Storage", "s3-claim:/s3").get("storage", [])
-    return {"storage": [_mount(line) for line in lines]} if lines else {}
-
-
-def _mount(line: str) -> Entered:
-    source, _, rest = line.partition(":")
-    claim, _, folder = source.strip().partition("/")
-    path, _, access = rest.partition(":")
-    mount: Entered = {"claim": claim} | ({"mount_path": path.strip()} if path else {})
-    mount |= {"sub_path": folder} if folder else {}
-    return mount | ({"read_only": access.strip() != "rw"} if access else {})
-
-
 def filled_in(form: str, spec: DeploymentSpec) -> None:
     """Let the fields of a form that nobody has touched yet say what ``spec`` says."""
     given = spec.model_dump(mode="json", exclude_defaults=True)
@@ -155,11 +138,3 @@ def filled_in(form: str, spec: DeploymentSpec) -> None:
         values |= {"storage": mounts_text(spec.storage), "no-storage": not spec.storage}
     for name, value in values.items():
         st.session_state.setdefault(f"{form}/{name}", value)
-
-
-def mounts_text(mounts: Iterable[StorageMount]) -> str:
-    """One mount a line."""
-    return "\n".join(
-        f"{each.claim}{f'/{each.sub_path}' if each.sub_path else ''}:{each.mount_path}{'' if each.read_only else ':rw'}"
-        for each in mounts
-    )

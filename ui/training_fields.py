@@ -15,6 +15,7 @@ from contracts.training_parts import QueuePlace, Submission
 from contracts.training_resilience import ElasticPolicy, LogRule, RecoveryBudget
 from ui.fields import Entered, Fields
 from ui.marks import labels_field, lines_field, pairs_field
+from ui.mounts import mounts_field
 
 _PATHS = {
     Submission.HYPERPOD.value: "HyperPod's training operator",
@@ -181,7 +182,7 @@ def more_fields(fields: Fields) -> Entered:
     with left:
         entered = fields.text("namespace", "Namespace")
         entered |= fields.text("image", "Image", "the recipe's")
-        entered |= _storage(fields)
+        entered |= mounts_field(fields)
         entered |= labels_field(fields)
     with middle:
         entered |= pairs_field(fields, "env", "Environment", "NCCL_DEBUG=WARN")
@@ -198,23 +199,6 @@ def more_fields(fields: Fields) -> Entered:
         entered |= fields.switch("local_cache", "Caches on own disks")
         entered |= fields.switch("keep_logs", "Keep the logs")
     return entered | _part("experiment", reported) | _part("resources", asked)
-
-
-def _storage(fields: Fields) -> Entered:
-    """Claims, written as ``claim:/path`` or ``claim/folder:/path``; with ``:ro`` one that is only read."""
-    if st.toggle("Mount no storage", key=f"{fields.key}/no-storage", disabled=fields.disabled):
-        return {"storage": []}
-    lines = lines_field(fields, "storage", "Storage", "s3-claim:/s3").get("storage", [])
-    return {"storage": [_mount(line) for line in lines]} if lines else {}
-
-
-def _mount(line: str) -> Entered:
-    source, _, rest = line.partition(":")
-    claim, _, folder = source.strip().partition("/")
-    path, _, access = rest.partition(":")
-    mount: Entered = {"claim": claim} | ({"mount_path": path.strip()} if path else {})
-    mount |= {"sub_path": folder} if folder else {}
-    return mount | ({"read_only": True} if access.strip() == "ro" else {})
 
 
 def _ray(ray: Fields) -> Entered:

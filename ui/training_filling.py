@@ -15,7 +15,9 @@ import yaml
 from contracts.recipes import RECIPES
 from contracts.recipes.torchtitan import toml_text
 from contracts.training import TrainingSpec
+from contracts.training_parts import TrainingMount
 from ui.marks import labels_text
+from ui.mounts import mounts_text
 from ui.recipe_fields import SOURCES, recipe_key
 
 Document = dict[str, Any]
@@ -39,11 +41,7 @@ def _decimal(value: float) -> float:
 
 
 def _mounts(value: list[Document]) -> str:
-    return "\n".join(
-        f"{each['claim']}{'/' + each['sub_path'] if each.get('sub_path') else ''}:{each.get('mount_path', '/s3')}"
-        f"{':ro' if each.get('read_only') else ''}"
-        for each in value
-    )
+    return mounts_text(TrainingMount.model_validate(each) for each in value)
 
 
 def _same(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import workflow
 
@@ -49,6 +49,7 @@ from workflows.identity import own_bucket
 from workflows.parts import control_plane_of, identity_of
 from workflows.plans import checks, checks_stage
 
+Access = TypeVar("Access", ConnectExperimentsSpec, DisconnectExperimentsSpec)
 SERVER_INPUTS = ("size", "mlflow_version", "register_models", "maintenance_window")
 
 
@@ -149,10 +150,31 @@ class DeleteTrackingServerOperation(Operation[DeleteTrackingServerSpec]):
         return await self.stage("role", role)
 
 
-@workflow.defn(name=CONNECT_EXPERIMENTS.name)
-class ConnectExperimentsOperation(Operation[ConnectExperimentsSpec]):
-    kind = CONNECT_EXPERIMENTS
+class _Access(Operation[Access]):
+    """What a service account may report to."""
+
     stages = (checks(), StagePlan("access", "Service account, association and role"))
+
+    def leases(self) -> tuple[str, ...]:
+        return (access_lease(self.spec.namespace, self.spec.service_account),)
+
+    async def runbook(self) -> dict[str, Any]:
+        about = {
+            **self.spec.model_dump(include={"namespace", "service_account", "tracking_server"}),
+            "scope": self.scope,
+            "eks_cluster": control_plane_of(self).name,
+        }
+        await checks_stage(self)
+        return await self.stage("access", lambda run: self.change(run, about))
+
+    async def change(self, run: StageRun, about: dict[str, Any]) -> dict[str, Any]:
+        """``about``: what the activities' arguments have in common."""
+        raise NotImplementedError
+
+
+@workflow.defn(name=CONNECT_EXPERIMENTS.name)
+class ConnectExperimentsOperation(_Access[ConnectExperimentsSpec]):
+    kind = CONNECT_EXPERIMENTS
 
     @workflow.init
     def __init__(self, start: Start[ConnectExperimentsSpec]) -> None:
@@ -162,33 +184,15 @@ class ConnectExperimentsOperation(Operation[ConnectExperimentsSpec]):
     async def run(self, start: Start[ConnectExperimentsSpec]) -> Outcome:
         return await self.carry_out()
 
-    def leases(self) -> tuple[str, ...]:
-        return (access_lease(self.spec.namespace, self.spec.service_account),)
-
-    async def runbook(self) -> dict[str, Any]:
-        control_plane = control_plane_of(self)
-        await checks_stage(self)
-
-        async def access(run: StageRun) -> dict[str, Any]:
-            spec = self.spec
-            request = ConnectExperiments(
-                scope=self.scope,
-                eks_cluster=control_plane.name,
-                namespace=spec.namespace,
-                service_account=spec.service_account,
-                tracking_server=spec.tracking_server,
-            )
-            made = await run.act(ENSURE_EXPERIMENT_ACCESS, request)
-            run.detail(f"pods that run as {made.namespace}/{made.service_account} may report to {made.tracking_uri}")
-            return made.model_dump(mode="json")
-
-        return await self.stage("access", access)
+    async def change(self, run: StageRun, about: dict[str, Any]) -> dict[str, Any]:
+        made = await run.act(ENSURE_EXPERIMENT_ACCESS, ConnectExperiments(**about))
+        run.detail(f"pods that run as {made.namespace}/{made.service_account} may report to {made.tracking_uri}")
+        return made.model_dump(mode="json")
 
 
 @workflow.defn(name=DISCONNECT_EXPERIMENTS.name)
-class DisconnectExperimentsOperation(Operation[DisconnectExperimentsSpec]):
+class DisconnectExperimentsOperation(_Access[DisconnectExperimentsSpec]):
     kind = DISCONNECT_EXPERIMENTS
-    stages = (checks(), StagePlan("access", "Service account, association and role"))
 
     @workflow.init
     def __init__(self, start: Start[DisconnectExperimentsSpec]) -> None:
@@ -198,28 +202,11 @@ class DisconnectExperimentsOperation(Operation[DisconnectExperimentsSpec]):
     async def run(self, start: Start[DisconnectExperimentsSpec]) -> Outcome:
         return await self.carry_out()
 
-    def leases(self) -> tuple[str, ...]:
-        return (access_lease(self.spec.namespace, self.spec.service_account),)
-
-    async def runbook(self) -> dict[str, Any]:
-        control_plane = control_plane_of(self)
-        await checks_stage(self)
-
-        async def access(run: StageRun) -> dict[str, Any]:
-            spec = self.spec
-            request = DisconnectExperiments(
-                scope=self.scope,
-                eks_cluster=control_plane.name,
-                namespace=spec.namespace,
-                service_account=spec.service_account,
-                tracking_server=spec.tracking_server,
-            )
-            gone = await run.act(REMOVE_EXPERIMENT_ACCESS, request)
-            still = f"still reports to {len(gone.left)} servers" if gone.left else "reports to no server any more"
-            run.detail("; ".join([f"{spec.namespace}/{spec.service_account} {still}", *gone.kept]))
-            return gone.model_dump(mode="json")
-
-        return await self.stage("access", access)
+    async def change(self, run: StageRun, about: dict[str, Any]) -> dict[str, Any]:
+        gone = await run.act(REMOVE_EXPERIMENT_ACCESS, DisconnectExperiments(**about))
+        still = f"still reports to {len(gone.left)} servers" if gone.left else "reports to no server any more"
+        run.detail("; ".join([f"{self.spec.namespace}/{self.spec.service_account} {still}", *gone.kept]))
+        return gone.model_dump(mode="json")
 
 
 @workflow.defn(name=SYNC_EXPERIMENTS.name)
