@@ -83,9 +83,22 @@ LONGEST = (
 """Folders of tests, those whose files take longest first."""
 
 
+STACKS = ("chaos", "tour", "upgrade", "durability", "deploy")
+"""Of these, those whose first test brings up whole stacks and lets operations go through on them."""
+STACK_LIMIT = 2400
+"""Seconds for such a test, on a machine that has other things to do."""
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.nodeid.removeprefix("tests/").partition("/")[0]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that all processes end at about the same time."""
-    items.sort(key=lambda item: next((n for n, name in enumerate(LONGEST) if f"/{name}/" in item.nodeid), len(LONGEST)))
+    items.sort(key=lambda item: LONGEST.index(_folder(item)) if _folder(item) in LONGEST else len(LONGEST))
+    for item in items:
+        if _folder(item) in STACKS and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(STACK_LIMIT))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

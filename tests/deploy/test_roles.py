@@ -14,7 +14,7 @@ from temporalio.testing import WorkflowEnvironment
 from cli.stack.environment import temporal_binary
 from tests.deploy.roles import PATIENCE, Roles
 
-pytestmark = [pytest.mark.real_server, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.real_server
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -12,8 +12,6 @@ from tests.tour.drive import Tour
 from tests.tour.histories import of_tour
 from workflows.registry import ENTITIES, LOOKUPS
 
-pytestmark = pytest.mark.timeout(2400)  # for the tour itself, on a machine that has other things to do
-
 PATHS = {"done", "decided", "corrected", "skipped", "aborted", "cancelled", "approved", "rejected", "terminated"}
 """What can become of an operation on its way; the tour meets each of them at least once."""
 

@@ -19,8 +19,6 @@ from tests.upgrade.builds import Builds, builds_on, earlier
 from workflows.engine.leases import QUEUE_LOOKED_AT
 from workflows.registry import ENTITIES, LOOKUPS, OPERATIONS
 
-pytestmark = pytest.mark.timeout(1200)
-
 SPEED = 600.0
 ENV = {"INSTANTSTART_POLL_SECONDS": POLL}
 
