@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import yaml
 
@@ -55,6 +57,9 @@ PASSING = (
 )
 """Words in helm's errors of what may pass by itself."""
 KILL_SECONDS = 5
+MOST_KEPT = 1000
+_BETWEEN = re.compile(r"^---\s*$", re.MULTILINE)
+_WORKLOAD = re.compile(r"^kind: (Deployment|DaemonSet)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,20 @@ class Revision:
     chart: str
     description: str
     updated: datetime
+
+
+class Workload(NamedTuple):
+    """An object of a release that runs pods."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+_MADE: dict[tuple[str, str, str, int, datetime], list[Workload]] = {}
+"""What revisions have made, by API server, namespace, release and revision: it does not change, and is asked for at
+every look at a cluster."""
+_MADE_LOCK = threading.Lock()
 
 
 @dataclass
@@ -117,16 +136,40 @@ class Helm:
             for entry in json.loads(text)
         ]
 
-    def ensure(self, chart: HelmChart) -> tuple[Revision, bool]:
+    def workloads(self, release: str, namespace: str, revision: Revision) -> list[Workload]:
+        """The Deployments and DaemonSets that a revision of a release has made; none where it is not there any more."""
+        where = (self.environment["HELM_KUBEAPISERVER"], namespace, release, revision.number, revision.updated)
+        with _MADE_LOCK:
+            known = _MADE.get(where)
+        if known is not None:
+            return known
+        try:
+            text = self.run("get", "manifest", release, "--namespace", namespace, "--revision", str(revision.number))
+        except ReleaseNotFound:
+            return []
+        # Definitions of resources are long, and none of them is looked at.
+        found = [yaml.safe_load(each) for each in _BETWEEN.split(text) if _WORKLOAD.search(each)]
+        made = [
+            Workload(each["kind"], each["metadata"].get("namespace") or namespace, each["metadata"]["name"])
+            for each in found
+        ]
+        with _MADE_LOCK:
+            while len(_MADE) >= MOST_KEPT:
+                _MADE.pop(next(iter(_MADE)))
+            _MADE[where] = made
+        return made
+
+    def ensure(self, chart: HelmChart, gone: Callable[[Revision], bool] = lambda _: False) -> tuple[Revision, bool]:
         """The release as asked, and whether something had to be done. Does not wait for pods: nodes may not exist
-        yet."""
+        yet. One that is as asked is applied again where ``gone`` says that something of it is not there any more."""
         history = self.history(chart.release, chart.namespace)
         if history and history[-1].status in PENDING:
             self._recover(chart, history)
             history = self.history(chart.release, chart.namespace)
         digest = charts.fingerprint(chart)
         description = f"instantstart {digest}"
-        if history and history[-1].status == "deployed" and history[-1].description == description:
+        as_asked = history and history[-1].status == "deployed" and history[-1].description == description
+        if as_asked and not gone(history[-1]):
             return history[-1], False
         with charts.opened(chart, self) as reference, tempfile.NamedTemporaryFile("w", suffix=".yaml") as values:
             yaml.safe_dump(dict(chart.values), values)

@@ -20,8 +20,8 @@ _WHOLE = ("create-cluster", "create-control-plane", "create-hyperpod", "import-c
 _WIDE: dict[DriftKind, tuple[str, ...]] = {
     DriftKind.DEPLOYMENT: _SCALERS,
     DriftKind.ENDPOINT: _SCALERS,
-    DriftKind.HYPERPOD: (*_WHOLE, *_GROUPS, "update-features", "update-software"),
-    DriftKind.INSTANCE_GROUP: (*_WHOLE, "update-features", "update-software", "create-node-pool"),
+    DriftKind.HYPERPOD: (*_WHOLE, "update-features"),
+    DriftKind.INSTANCE_GROUP: _WHOLE,
     DriftKind.FEATURE: (*_WHOLE, "update-features", "install-dependencies"),
     DriftKind.CONTROL_PLANE: _WHOLE,
 }

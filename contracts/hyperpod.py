@@ -83,7 +83,7 @@ def brought_up_to_date(known: HyperPodCluster | None, seen: HyperPodCluster, tou
     ``seen`` the whole cluster.
 
     Of a group that it did not touch, only the count and the status are taken: what others have changed there, made or
-    deleted is a drift, for somebody to decide on.
+    deleted is a drift, for somebody to decide on. So is another way of provisioning.
     """
     if known is None or known.arn != seen.arn:
         return seen
@@ -97,7 +97,8 @@ def brought_up_to_date(known: HyperPodCluster | None, seen: HyperPodCluster, tou
         if each.name in mine or each.name in recorded
     ]
     missed = [each for each in known.groups if each.name not in found and each.name not in mine]
-    return seen.model_copy(update={"groups": [*groups, *missed]})
+    provisioning = known.provisioning or seen.provisioning
+    return seen.model_copy(update={"groups": [*groups, *missed], "provisioning": provisioning})
 
 
 class WaitForHyperPod(Model):

@@ -43,7 +43,12 @@ from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.engine.failures import problem_of, refusal
 from workflows.plans import checks, checks_stage
 
-LOOKING = StagePlan("drift", "What differs now")
+CHOICE = ("differences",)
+"""What a retry may correct while it is looked again: a difference that has changed since is chosen anew there."""
+ACCEPTANCE = (*CHOICE, "accept_weaker_security")
+LOOKING = "drift"
+LOOKING_TO_ADOPT = StagePlan(LOOKING, "What differs now", inputs=ACCEPTANCE)
+LOOKING_TO_RESTORE = StagePlan(LOOKING, "What differs now", inputs=CHOICE)
 ADOPTING = StagePlan("adoption", "The record takes what is")
 RESTORING = StagePlan("restoration", "What is recorded comes back")
 LOOKING_AGAIN = StagePlan("verification", "Looked at again")
@@ -144,13 +149,13 @@ async def _tell(cluster: str, state: DriftState) -> None:
 
 
 async def _look_stage(
-    operation: Operation[Any], plan: StagePlan, pick: Callable[[DriftState], list[Difference]]
+    operation: Operation[Any], stage: str, pick: Callable[[DriftState], list[Difference]]
 ) -> list[Difference]:
     """Look anew, keep what was found, and pick what this is about. Raises what ``pick`` raises."""
 
     async def steps(run: StageRun) -> list[Difference]:
         asked = CheckDrift(cluster=operation.start.cluster, region=operation.start.region)
-        attempt = operation.progress.stages[plan.name].attempt
+        attempt = operation.progress.stages[stage].attempt
 
         async def act(signature: Act[Any, Any], argument: Any, key: str) -> Any:
             return await run.act(signature, argument, key=f"{attempt}-{key}")
@@ -165,7 +170,7 @@ async def _look_stage(
         run.detail("; ".join(each.detail for each in picked[:3]) + more or "as recorded")
         return picked
 
-    return await operation.stage(plan.name, steps)
+    return await operation.stage(stage, steps)
 
 
 def _picked(operation: Operation[Any], state: DriftState) -> list[Difference]:
@@ -187,7 +192,7 @@ def _told(differences: list[Difference]) -> list[str]:
 @workflow.defn(name=ADOPT_DRIFT.name)
 class AdoptDrift(Operation[AdoptDriftSpec]):
     kind = ADOPT_DRIFT
-    stages = (checks("differences", "accept_weaker_security"), LOOKING, ADOPTING)
+    stages = (checks(*ACCEPTANCE), LOOKING_TO_ADOPT, ADOPTING)
 
     @workflow.init
     def __init__(self, start: Start[AdoptDriftSpec]) -> None:
@@ -216,7 +221,7 @@ class AdoptDrift(Operation[AdoptDriftSpec]):
 @workflow.defn(name=RESTORE_DRIFT.name)
 class RestoreDrift(Operation[RestoreDriftSpec]):
     kind = RESTORE_DRIFT
-    stages = (checks("differences"), LOOKING, RESTORING, LOOKING_AGAIN)
+    stages = (checks(*CHOICE), LOOKING_TO_RESTORE, RESTORING, LOOKING_AGAIN)
 
     @workflow.init
     def __init__(self, start: Start[RestoreDriftSpec]) -> None:
@@ -238,7 +243,7 @@ class RestoreDrift(Operation[RestoreDriftSpec]):
             run.detail(f"{len(picked)} differences restored")
 
         await self.stage(RESTORING.name, steps)
-        await _look_stage(self, LOOKING_AGAIN, lambda state: self._settled(state, picked))
+        await _look_stage(self, LOOKING_AGAIN.name, lambda state: self._settled(state, picked))
         return {"restored": _told(picked)}
 
     @staticmethod

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 NEEDS_NODES = "InsufficientNumberOfReplicas"
 """The one health issue of an add-on that more nodes mend."""
+LOST = "K8sResourceNotFound"
+"""The health issue of an add-on of which somebody has deleted something; EKS makes that again with an update alone."""
 
 
 class AddonActivities:
@@ -44,8 +46,8 @@ class AddonActivities:
         """The add-on in the version that EKS has for the cluster by default, with the role and the configuration that
         are asked; does not wait until it is ACTIVE.
 
-        One whose creation failed is deleted and made again once. Raises UNSUPPORTED when EKS has none for the cluster's
-        Kubernetes version.
+        One whose creation failed is deleted and made again once, one that has lost objects is applied again. Raises
+        UNSUPPORTED when EKS has none for the cluster's Kubernetes version.
         """
         scope = request.scope
         version = default_version(self._aws, scope.region, request.name, request.kubernetes_version)
@@ -76,14 +78,17 @@ class AddonActivities:
             # Somebody chose a newer one; going back is not ours to decide.
             version = found["addonVersion"]
         as_asked = request.configuration is None or configuration_of(found) == request.configuration
-        if (found["addonVersion"] == version and as_asked) or found["status"] in ("CREATING", "UPDATING"):
+        same, lost = found["addonVersion"] == version and as_asked, LOST in _codes(found)
+        if (same and not lost) or found["status"] in ("CREATING", "UPDATING"):
             return _as_addon(found, changed=False)
+        # Of one that is applied again and again, each time is another request.
+        state = f"{version}/{found['modifiedAt'].isoformat()}" if same else version
         act.update_addon(
             **where,
             **_configuration(request),
             addonVersion=version,
             resolveConflicts="OVERWRITE" if request.overwrite else "PRESERVE",
-            clientRequestToken=token(f"addon/{request.name}/{version}/{attempt()}"),
+            clientRequestToken=token(f"addon/{request.name}/{state}/{attempt()}"),
         )
         return Addon(name=request.name, version=version, status="UPDATING")
 

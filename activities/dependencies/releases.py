@@ -11,6 +11,7 @@ from activities import charts
 from activities.errors import fail
 from activities.helm import Helm, Revision, helm_for
 from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
+from activities.lost import lost_of, words
 from activities.settings import Settings
 from contracts.dependencies import (
     ENSURE_RELEASE,
@@ -41,12 +42,18 @@ class ReleaseActivities:
         looks).
 
         Chart and values are compared by a hash in the release's description. A release that a dead helm left pending is
-        freed first. Raises what helm's error means (see ``activities/helm.py``).
+        freed first, and one of which something was deleted is applied again. Raises what helm's error means (see
+        ``activities/helm.py``).
         """
         scope = request.scope
         chart = self._chart(request.name, scope.region)
-        with helm_for(self._settings, self._kubernetes.connection(scope.region, request.eks_cluster)) as helm:
-            revision, changed = helm.ensure(chart)
+        with (
+            helm_for(self._settings, self._kubernetes.connection(scope.region, request.eks_cluster)) as helm,
+            self._kubernetes.connect(scope.region, request.eks_cluster) as api,
+        ):
+            revision, changed = helm.ensure(
+                chart, lambda found: bool(lost_of(helm, api, chart.release, chart.namespace, found))
+            )
         return Release(
             name=chart.release,
             revision=revision.number,
@@ -59,15 +66,26 @@ class ReleaseActivities:
     def verify_release(self, request: VerifyRelease) -> ComponentStatus:
         """Whether the release is deployed, and its DaemonSets run on every node they want to run on.
 
-        Raises NOT_READY for a release that is not deployed, BUSY (retried) while pods of its DaemonSets start.
+        Raises NOT_READY for a release that is not deployed or has lost something, BUSY (retried) while pods of its
+        DaemonSets start.
         """
         scope, name = request.scope, request.name
         chart = self._chart(name, scope.region)
         connection = self._kubernetes.connection(scope.region, request.eks_cluster)
-        with helm_for(self._settings, connection) as helm:
+        with (
+            helm_for(self._settings, connection) as helm,
+            self._kubernetes.connect(scope.region, request.eks_cluster) as api,
+        ):
             revision = _deployed(helm, chart)
-        with self._kubernetes.connect(scope.region, request.eks_cluster) as api:
+            lost = lost_of(helm, api, chart.release, chart.namespace, revision)
             sets = _daemon_sets(api, chart.release)
+        if lost:
+            fail(
+                ProblemCode.NOT_READY,
+                f"Helm release {chart.release} has lost {words(lost)}",
+                "Install the component again, then retry.",
+                retryable=True,
+            )
         wanted = sum(each.status.desired_number_scheduled or 0 for each in sets)
         ready = sum(each.status.number_ready or 0 for each in sets)
         pods = f"{len(sets)} DaemonSets, {ready} of {wanted} pods ready"

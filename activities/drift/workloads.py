@@ -18,6 +18,7 @@ from activities.features.switch import read_feature
 from activities.helm import helm_for
 from activities.imports.workloads import HEALTH_AGENT
 from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
+from activities.lost import lost_of, words
 from activities.managed_endpoints.view import KINDS, as_endpoint
 from activities.model_pools import objects as model_pools
 from activities.node_pools import objects as node_pools
@@ -94,7 +95,8 @@ class WorkloadLooks:
         chart = charts.hyperpod_dependencies(self._settings, scope.region)
         with helm_for(self._settings, self._kubernetes.connection(scope.region, cluster)) as helm:
             history = helm.history(chart.release, chart.namespace)
-        status = history[-1].status if history else "absent"
+            status = history[-1].status if history else "absent"
+            lost = lost_of(helm, api, chart.release, chart.namespace, history[-1]) if status == "deployed" else []
         if status == "absent" or status == "uninstalled":
             # Others install the same chart under another name, or without Helm.
             apps = client.AppsV1Api(api)
@@ -104,7 +106,7 @@ class WorkloadLooks:
             status = "deployed"
         properties: Properties = {} if status.startswith("pending") else {"state": status}
         if status == "deployed":
-            properties["state"] = HEALTHY
+            properties["state"] = f"without {words(lost)}" if lost else HEALTHY
         yield Member(kind=DriftKind.COMPONENT, name=name, properties=properties, owned=False)
 
 

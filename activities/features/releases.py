@@ -11,7 +11,8 @@ from activities.features.ground import RELEASE_NAME, RELEASE_NAMESPACE, Ground
 from activities.features.kinds import PartHandler
 from activities.features.objects import mark_definitions
 from activities.features.webhooks import silent_webhooks
-from activities.helm import PENDING, helm_for
+from activities.helm import PENDING, Revision, Workload, helm_for
+from activities.lost import lost_of, words
 from contracts.dependencies import HelmChart
 from contracts.feature_catalogue import DEFINITIONS
 from contracts.features import Part, PartDone, PartKind, PartSight, PartState
@@ -35,6 +36,8 @@ class ReleasePart(PartHandler):
             return self.seen(PartState.CHANGING, what, version=found.chart)
         if found.status != "deployed":
             return self.seen(PartState.WRONG, what, version=found.chart)
+        if lost := self._lost(found):
+            return self.seen(PartState.WRONG, f"{what}, and without {words(lost)}", version=found.chart)
         late = [each for each in self.ground.deployments if self._owns(each) and not _available(each)]
         if late:
             names = ", ".join(each.metadata.name for each in late)
@@ -46,13 +49,18 @@ class ReleasePart(PartHandler):
             return self.seen(PartState.CHANGING, f"webhook {', '.join(silent)} has no endpoint", version=found.chart)
         return self.seen(PartState.PRESENT, version=found.chart)
 
+    def _lost(self, revision: Revision) -> list[Workload]:
+        """What others have deleted of it."""
+        with helm_for(self.ground.settings, self.ground.connection) as helm:
+            return lost_of(helm, self.ground.api, self.part.name, self.part.namespace or "default", revision)
+
     def _owns(self, found: Any) -> bool:
         notes = found.metadata.annotations or {}
         return (notes.get(RELEASE_NAMESPACE), notes.get(RELEASE_NAME)) == self._key
 
     def ensure(self) -> PartDone:
         with helm_for(self.ground.settings, self.ground.connection) as helm:
-            _, changed = helm.ensure(chart_of(self.ground, self.part))
+            _, changed = helm.ensure(chart_of(self.ground, self.part), lambda found: bool(self._lost(found)))
         return self.done(changed)
 
     def remove(self) -> PartDone:

@@ -152,15 +152,23 @@ def other_members(asked: Specification, same: Specification) -> list[str]:
 def changed_members(same: Specification, changes: UpdateInstanceGroupSpec) -> Specification:
     """The members of a group's specification that ``changes`` make another, with their new values; None: left out."""
     wanted: Specification = {}
-    if changes.min_count is not None:
+    if changes.min_count is not None and changes.min_count != same.get("MinInstanceCount", 0):
         wanted["MinInstanceCount"] = changes.min_count
     if changes.deep_health_checks is not None:
         wanted["OnStartDeepHealthChecks"] = list(changes.deep_health_checks) or None
     if changes.volume_gib is not None:
         wanted["InstanceStorageConfigs"] = _resized(same.get("InstanceStorageConfigs") or [], changes.volume_gib)
-    if config := kubernetes_config(changes.labels, changes.taints):
-        wanted["KubernetesConfig"] = {**same.get("KubernetesConfig", {}), **config}
+    before = same.get("KubernetesConfig") or {}
+    config = {**before, **kubernetes_config(changes.labels, changes.taints)}
+    if _labels_and_taints(config) != _labels_and_taints(before):
+        wanted["KubernetesConfig"] = config
     return {name: value for name, value in wanted.items() if value != same.get(name)}
+
+
+def _labels_and_taints(config: Specification) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
+    """What a group gives its nodes, by meaning: one that gives none is described without the members, too."""
+    taints = ((each["Key"], each.get("Value") or "", each["Effect"]) for each in config.get("Taints") or [])
+    return dict(config.get("Labels") or {}), sorted(taints)
 
 
 def _resized(configs: list[Any], gib: int) -> list[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kubernetes import client
 from temporalio.exceptions import ApplicationError
 
 from activities.registry import Activities
@@ -312,6 +313,32 @@ def test_with_nodes_everything_runs(world: World) -> None:
         LIST_NODES, ListNodes(scope=scope, name=ClusterNames(scope.cluster).hyperpod_cluster, eks_cluster=name)
     )
     assert all(node.ready for node in listed.nodes)
+
+
+def test_what_others_delete_of_a_component_is_missed_and_made_again_by_installing_it(
+    world: World, activities: Activities
+) -> None:
+    scope, name = world.scope, world.control_plane.name
+    wanted = EnsureRelease(scope=scope, eks_cluster=name, name="hyperpod-dependencies")
+    addon = EnsureAddon(scope=scope, eks_cluster=name, name="coredns", kubernetes_version="1.34")
+    before = world.run(ENSURE_RELEASE, wanted)
+    for _ in range(2):
+        # Twice: the second request for the same is another one.
+        with activities.kubernetes.connect(REGION, name) as api:
+            apps = client.AppsV1Api(api)
+            apps.delete_namespaced_daemon_set("efa-device-plugin", "kube-system")
+            apps.delete_namespaced_deployment("coredns", "kube-system")
+        with pytest.raises(ApplicationError) as caught:
+            world.run.once(VERIFY_RELEASE, VerifyRelease(**wanted.model_dump()))
+        assert "has lost DaemonSet kube-system/efa-device-plugin" in problem(caught).detail
+        again = world.run(ENSURE_RELEASE, wanted)
+        assert (again.changed, again.revision > before.revision) == (True, True)
+        assert world.run(VERIFY_RELEASE, VerifyRelease(**wanted.model_dump())).state is ComponentState.READY
+        assert world.run(ENSURE_ADDON, addon).status == "UPDATING"
+        waited = WaitForAddon(scope=scope, eks_cluster=name, name="coredns", accept_waiting_for_nodes=False)
+        assert world.run(WAIT_FOR_ADDON, waited).state is ComponentState.READY
+        assert world.run(ENSURE_ADDON, addon).changed is False
+        assert world.run(ENSURE_RELEASE, wanted).changed is False
 
 
 def test_storage(world: World) -> None:

@@ -392,6 +392,19 @@ def test_an_addon_that_failed_is_made_again(board: Switchboard) -> None:
     board.off(Feature.FSX_CSI)
 
 
+def test_a_feature_of_which_others_delete_a_part_is_half_there_and_made_whole_by_switching_it_on(
+    board: Switchboard,
+) -> None:
+    board.on(Feature.KEDA)
+    with board.api() as api:
+        client.AppsV1Api(api).delete_namespaced_deployment("keda-operator", "keda")
+    assert board.read(Feature.KEDA).state is FeatureState.DEGRADED
+    assert board.on(Feature.KEDA) is True
+    assert board.read(Feature.KEDA).state is FeatureState.ON
+    assert board.on(Feature.KEDA) is False
+    board.off(Feature.KEDA)
+
+
 def test_autoscaling_stays_while_there_are_node_pools(board: Switchboard) -> None:
     assert {each.name for each in board.plan(autoscaling=True).checks} >= {
         "node provisioning Continuous",

@@ -7,7 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +215,42 @@ def test_the_official_chart_is_pinned() -> None:
     chart = charts.hyperpod_dependencies(settings(hyperpod_chart=HYPERPOD_CHART), "us-west-2")
     assert chart.path == "helm_chart/HyperPodHelmChart"
     assert "main" not in chart.source
+
+
+MANIFEST = """---
+# Source: c/templates/definition.yaml
+kind: CustomResourceDefinition
+metadata: {name: things}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: one
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  name: two
+  namespace: elsewhere
+"""
+
+
+def test_a_release_tells_what_runs_pods_and_is_applied_again_where_something_of_it_is_gone(
+    helm: Helm, chart: HelmChart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ensure(helm, chart)[0]
+    assert ensure(helm, chart)[1] is False
+    runner = Runner.__new__(Runner)
+    runner.operation, runner.heartbeats = "restore-drift/demo", []
+    assert runner.environment(1).run(partial(helm.ensure, gone=lambda _: True), chart)[1] is True
+    asked: list[str] = []
+
+    def run(_: Helm, *arguments: str) -> str:
+        asked.append(arguments[-1])
+        return MANIFEST
+
+    monkeypatch.setattr(Helm, "run", run)
+    made = [("Deployment", "n", "one"), ("DaemonSet", "elsewhere", "two")]
+    for revision in (first, first, replace(first, number=2), replace(first, updated=first.updated + timedelta(days=1))):
+        assert helm.workloads("r", "n", revision) == made
+    assert asked == ["1", "2", "1"], "what a revision has made does not change"

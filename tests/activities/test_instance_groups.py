@@ -278,6 +278,18 @@ def test_labels_and_taints_come_to_the_nodes(cluster: Cluster) -> None:
     assert [taint.key for node in nodes.items for taint in node.spec.taints] == ["example.com/gpu"]
 
 
+def test_the_last_labels_and_taints_and_the_minimum_can_be_taken_away_again(cluster: Cluster, quiet: Sandbox) -> None:
+    none: dict[str, Any] = {"labels": {}, "taints": [], "min_count": 0}
+    changes = UpdateInstanceGroupSpec.model_validate({"group": "workers", **none})
+    cluster.run(UPDATE_GROUP, UpdateGroup(**cluster.at("workers"), changes=changes))
+    wanted = WaitForUpdate(**cluster.at("workers"), eks_cluster=cluster.eks, changes=changes)
+    settled = cluster.run(WAIT_FOR_UPDATE, wanted).group
+    assert (settled.labels, settled.taints, settled.min_count or 0) == ({}, [], 0)
+    mark = quiet.mark()
+    assert cluster.run(UPDATE_GROUP, UpdateGroup(**cluster.at("workers"), changes=changes)).changed is False
+    assert quiet.effects("UpdateCluster", since=mark) == []
+
+
 def test_a_repeated_step_up_adds_nothing_twice(cluster: Cluster, quiet: Sandbox) -> None:
     plan = cluster.plan_scaling("workers", 3)
     assert (plan.road, plan.target) == (Road.ADD, 1)

@@ -302,6 +302,31 @@ def test_what_operations_did_since_the_last_check_is_no_drift() -> None:
     assert [each.detail for each in later.report.differences] == ["Deployment default/chat is gone"]
 
 
+@pytest.mark.parametrize(
+    ("member", "operation"),
+    [
+        ("hyperpod/hp", "scale-instance-group"),
+        ("hyperpod/hp", "update-software"),
+        ("instance-group/workers", "update-software"),
+        ("instance-group/workers", "create-node-pool"),
+    ],
+)
+def test_an_operation_swallows_no_change_of_somebody_elses_to_what_it_does_not_set(member: str, operation: str) -> None:
+    path = "node_recovery" if member.startswith("hyperpod") else "security_groups"
+    before = [
+        each.model_copy(update={"properties": {**each.properties, path: "mine"}}) if each.key == member else each
+        for each in MIRROR
+    ]
+    after = [
+        each.model_copy(update={"properties": {**each.properties, path: "theirs"}}) if each.key == member else each
+        for each in MIRROR
+    ]
+    seen = with_state(whole_record(), checked(whole_record(), before))
+    history = [ended(operation, "another", NOW + timedelta(minutes=5))]
+    (found,) = checked(seen, after, now=LATER, history=history).report.differences
+    assert (found.path, found.recorded, found.found) == (path, "mine", "theirs")
+
+
 BLIND = [
     Sight(
         kinds=[each for each in EVERY if each is not DriftKind.DEPLOYMENT],

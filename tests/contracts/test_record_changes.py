@@ -111,3 +111,12 @@ def test_of_a_hyperpod_cluster_that_the_record_does_not_know_everything_is_recor
     assert brought_up_to_date(None, seen, []) == seen
     another = hyperpod({"one": 1}, "mine").model_copy(update={"arn": "arn:another"})
     assert brought_up_to_date(another, seen, []) == seen
+
+
+def test_an_operation_on_instance_groups_leaves_another_way_of_provisioning_a_difference() -> None:
+    known, seen = (
+        hyperpod({"one": 1}, "mine").model_copy(update={"provisioning": way}) for way in ("Continuous", "Classic")
+    )
+    assert brought_up_to_date(known, seen, ["one"]).provisioning == "Continuous"
+    unseen = known.model_copy(update={"provisioning": None})
+    assert brought_up_to_date(unseen, seen, ["one"]).provisioning == "Classic"

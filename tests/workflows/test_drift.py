@@ -252,6 +252,27 @@ async def test_a_difference_that_has_changed_since_is_refused_and_nothing_is_tou
     assert acts == set()
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"), [(ADOPT_DRIFT, AdoptDriftSpec), (RESTORE_DRIFT, RestoreDriftSpec)], ids=["adopt", "restore"]
+)
+async def test_what_has_changed_since_can_be_chosen_anew_as_its_remedy_says(
+    client: Client,
+    account: FakeAccount,
+    shown: Shown,
+    kind: OperationKind[Any],
+    spec: type[AdoptDriftSpec | RestoreDriftSpec],
+) -> None:
+    stale = identifier(DriftKind.HYPERPOD, "hp", "node_recovery", "Automatic", "Other")
+    shown.recovery = "None"
+    handle = await start(client, kind, spec(differences=[stale]))
+    blocked = await until(handle, lambda p: p.phase is Phase.BLOCKED)
+    (problem,) = [each.problem for each in blocked.stages if each.problem]
+    assert problem.errors[0].remedy == f"Look at it, and choose {ID}."
+    corrected = Resolution(action="retry", stage="drift", attempt=1, by="alice", corrections={"differences": [ID]})
+    await handle.execute_update("resolve", corrected)
+    assert (await outcome(handle)).phase is Phase.SUCCEEDED
+
+
 async def test_a_correction_leads_to_no_part_of_the_cluster_that_the_operation_does_not_hold(
     client: Client, account: FakeAccount, shown: Shown
 ) -> None:
