@@ -88,11 +88,13 @@ def summarize(results: list[Result], seconds: float) -> dict[str, object]:
     misfortunes: Counter[str] = Counter()
     answers: Counter[str] = Counter()
     rules: Counter[str] = Counter()
+    checks: Counter[str] = Counter()
     for result in results:
         operations += result.operations
         misfortunes += result.misfortunes
         answers += result.answers
         rules += result.rules
+        checks += result.checks
     return {
         "seeds": len(results),
         "failed": {str(each.seed): each.faults for each in results if each.faults},
@@ -100,8 +102,10 @@ def summarize(results: list[Result], seconds: float) -> dict[str, object]:
         "seconds_by_seed": {str(each.seed): round(each.seconds) for each in results},
         "operations": sum(operations.values()),
         "effects": sum(each.effects for each in results),
+        "healed_early": sum(each.helped for each in results),
         "operations_by_end": dict(sorted(operations.items())),
         "misfortunes": dict(misfortunes.most_common()),
+        "checks": dict(sorted(checks.items())),
         "rules": dict(sorted(rules.items())),
         "answers": dict(sorted(answers.items())),
     }

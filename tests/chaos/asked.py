@@ -77,5 +77,9 @@ class Log:
     """Of faults, by the numbers of their events: whether they have met a call."""
     answers: Counter[str] = field(default_factory=Counter)
     """Statuses of what was asked and answered."""
+    checks: Counter[str] = field(default_factory=Counter)
+    """Whether checks have told of what others changed."""
+    helped: int = 0
+    """How often something was healed because everything waited for it."""
     lines: list[str] = field(default_factory=list)
     """What was done, in order."""

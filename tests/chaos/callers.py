@@ -23,9 +23,9 @@ class Callers:
             headers = {"Authorization": f"Bearer {made.json()['token']}"}
             self._clients[name] = httpx.Client(base_url=stack.gateway.base_url, headers=headers, timeout=30)
 
-    def send(self, by: str, method: str, path: str, **more: Any) -> httpx.Response:
+    def send(self, by: str, method: str, path: str, patience: float = START_LIMIT, **more: Any) -> httpx.Response:
         """A request, sent again after a broken connection or a 503. Raises AssertionError if nobody ever answers."""
-        deadline = time.monotonic() + START_LIMIT
+        deadline = time.monotonic() + patience
         while True:
             try:
                 answer = self._clients[by].request(method, path, **more)

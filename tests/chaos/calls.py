@@ -25,12 +25,20 @@ OFTEN_UNMADE = frozenset(
         ("run-training", "sagemaker:CreateTrainingJob"),
     }
 )
+_AS_DRAWN: dict[str, tuple[str, ...]] = {
+    "restore-drift": (
+        *("eks:CreateAddon", "s3:PutBucketPublicAccessBlock"),
+        *("sagemaker:BatchAddClusterNodes", "sagemaker:UpdateCluster"),
+    )
+}
+"""What kinds call that do whatever is needed: by what is drawn for them here."""
 _CALLS = {action: call.partition(":")[2] for call, action in facts.ACTIONS.items()}
 _OBJECTS: dict[str, tuple[str, ...]] = {
     "storage": ("PATCH /api/v1/persistentvolumes/.*", "PATCH /api/v1/namespaces/[^/]*/persistentvolumeclaims/.*"),
     "create-cluster": ("PATCH /api/v1/persistentvolumes/.*", "POST .*/pods", "POST .*/secrets"),
     "dependencies": ("POST .*/secrets",),
     "features": ("POST .*/secrets",),
+    "restore-drift": ("PATCH .*/deployments/.*",),
     "deployment": ("PATCH .*/deployments/.*", "PATCH .*/services/.*"),
     "model-pool": ("PATCH .*/deployments/.*",),
     "router": ("PATCH .*/deployments/.*", "PATCH .*/rolebindings/.*", "PATCH .*/services/.*"),
@@ -47,7 +55,7 @@ _OBJECTS: dict[str, tuple[str, ...]] = {
 def changing(operation: str) -> tuple[tuple[str, str], ...]:
     """Service and call of everything that an operation of the kind usually changes in AWS."""
     found = []
-    for action in sorted(kinds.observed().get(operation, ())):
+    for action in sorted({*kinds.observed().get(operation, ()), *_AS_DRAWN.get(operation, ())}):
         service, _, name = action.partition(":")
         if service in SERVICES and not name.startswith(READING) and (operation, action) not in OFTEN_UNMADE:
             found.append((service, _CALLS.get(action, name)))
@@ -57,7 +65,8 @@ def changing(operation: str) -> tuple[tuple[str, str], ...]:
 @cache
 def services(operation: str) -> tuple[str, ...]:
     """The services that an operation of the kind calls at all."""
-    called = {action.partition(":")[0] for action in kinds.observed().get(operation, ())}
+    actions = (*kinds.observed().get(operation, ()), *_AS_DRAWN.get(operation, ()))
+    called = {action.partition(":")[0] for action in actions}
     return tuple(each for each in SERVICES if each in called)
 
 

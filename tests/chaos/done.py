@@ -82,6 +82,8 @@ class Done:
 
 def about(done: Done) -> tuple[str, str]:
     """Kind and name of the part of its cluster; the operation's own kind and nothing for the cluster itself."""
+    if done.kind == "beside":
+        return (str(done.spec["kind"]), str(done.spec["thing"]))
     if done.node_of is not None:
         return ("groups", done.node_of)
     name = str(done.spec.get(_FIELDS.get(done.kind, ""), ""))

@@ -5,9 +5,21 @@ from __future__ import annotations
 from random import Random
 
 from contracts.catalogue import FOUNDERS
-from tests.chaos import menu, misfortunes, wishes, workloads
+from tests.chaos import menu, misfortunes, stories, wishes, workloads
 from tests.chaos.misfortunes import Target
-from tests.chaos.schedule import Action, Answer, Event, Freeze, Moment, Others, Schedule, Terminate, Thaw, Wish
+from tests.chaos.schedule import (
+    Action,
+    Answer,
+    Event,
+    Freeze,
+    Moment,
+    Others,
+    Runs,
+    Schedule,
+    Terminate,
+    Thaw,
+    Wish,
+)
 from tests.chaos.wishes import FIRST, MOST_WORKERS, REGIONS, Draft, Plan
 
 SPEED = 300.0
@@ -55,7 +67,7 @@ class _Writer:
         self.kinds[name] = draft.operation
         crowd = dice.choice((1, 1, 1, 2, 4))
         plain = draft.node_of is not None or draft.operation.endswith("-training")
-        by = "agent" if not plain and dice.random() < 0.08 else "admin"
+        by = "agent" if not plain and dice.random() < (0.25 if draft.settles else 0.08) else "admin"
         wish = Wish(
             name=name,
             cluster=plan.tag,
@@ -69,8 +81,11 @@ class _Writer:
             interrupted=dice.random() < 0.1,
             by=by,
             node_of=draft.node_of,
+            settles=draft.settles,
         )
         self.at(moment, wish)
+        if by == "agent" and dice.random() < 0.6:
+            self.at(Moment((name,), "quiet"), Answer(name, "approve", {}, {}))
         return name
 
 
@@ -148,7 +163,11 @@ def _life(writer: _Writer, plan: Plan, rounds: int) -> list[str]:
         before = tuple(now)
     for number in range(rounds):
         plan.next_round()
-        now = []
+        now = _apart(writer, plan, Moment(before, "settled"), f"{plan.tag}.{number + 1}")
+        if now:
+            names += now
+            before = tuple(now)
+            continue
         if dice.random() < 0.3:
             now += _story(writer, plan, Moment(before, "settled"), f"{plan.tag}.{number + 1}")
         for place in range(dice.choice((1, 2, 2, 3))):
@@ -178,4 +197,63 @@ def _story(writer: _Writer, plan: Plan, moment: Moment, place: str) -> list[str]
         draft = workloads.to_run(run, verb)
         names.append(writer.wish(plan, draft, now, f"{place}.{draft.operation}"))
         now = Moment((names[-1],), "settled")
+    return names
+
+
+def _apart(writer: _Writer, plan: Plan, moment: Moment, place: str) -> list[str]:
+    """A round of something else: others change things, or an experiment is copied. Empty: an ordinary one."""
+    dice = writer.dice
+    server = stories.source(dice, plan)
+    if server is not None and dice.random() < 0.5:
+        return _copied(writer, plan, moment, place, server)
+    return _drift(writer, plan, moment, place) if dice.random() < 0.3 else []
+
+
+def _drift(writer: _Writer, plan: Plan, moment: Moment, place: str) -> list[str]:
+    """Others change something, an operation works on something else, a check is made, and what it tells is adopted or
+    restored, now and then both at once."""
+    dice = writer.dice
+    changed = stories.besides(dice, plan, place)
+    for each in changed:
+        writer.at(moment, each)
+    names = []
+    if dice.random() < 0.5 and (other := stories.elsewhere(dice, plan, changed)) is not None:
+        names.append(writer.wish(plan, other, moment, f"{place}a.{other.operation}"))
+        moment = Moment((names[0],), "settled")
+    draft = stories.settlement(dice, plan, changed)
+    name = writer.wish(plan, draft, moment, f"{place}b.{draft.operation}")
+    names.append(name)
+    if dice.random() < 0.3:
+        verb = "adopt" if draft.operation == "restore-drift" else "restore"
+        draft = stories.settlement(dice, plan, changed, verb)
+        names.append(writer.wish(plan, draft, Moment((name,)), f"{place}c.{draft.operation}"))
+    if dice.random() < 0.4:
+        writer.at(Moment((name,), "blocked"), Answer(name, "retry", {}, {}))
+    if dice.random() < 0.4:
+        writer.interrupt(name, writer.somewhere(name, 3, 3))
+    if dice.random() < 0.08:
+        writer.at(writer.somewhere(name, 3, 3), Terminate(name))
+    return names
+
+
+def _copied(writer: _Writer, plan: Plan, moment: Moment, place: str, server: str) -> list[str]:
+    """An experiment is copied to another tracking server, once or, when more was reported, again."""
+    dice = writer.dice
+    names = []
+    others = sorted((plan.servers & plan.standing) - {server})
+    if others:
+        other = dice.choice(others)
+    else:
+        draft = workloads.create_server(dice, plan)
+        other = str((draft.body or {})["name"])
+        names.append(writer.wish(plan, draft, moment, f"{place}a.{draft.operation}"))
+        moment = Moment((names[0],), "settled")
+    for turn in range(dice.choice((1, 1, 2))):
+        writer.at(moment, Runs(plan.tag, server, dice.randint(1, 3)))
+        draft = stories.copy(plan, server, other)
+        name = writer.wish(plan, draft, moment, f"{place}{'bc'[turn]}.{draft.operation}")
+        names.append(name)
+        moment = Moment((name,), "settled")
+        if dice.random() < 0.5:
+            writer.interrupt(name, writer.somewhere(name, 3, 2))
     return names

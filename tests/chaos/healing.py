@@ -24,10 +24,16 @@ def heal(stack: LocalStack) -> None:
     sandbox = stack.sandbox
     sandbox.delete("/faults").raise_for_status()
     sandbox.delete("/kubernetes/pods").raise_for_status()
-    for path in ("/capacity", "/addons"):
-        sandbox.put(path, json={}).raise_for_status()
     sandbox.put("/quotas", json=QUOTAS).raise_for_status()
     sandbox.put("/consistency", json={"visible_after": 0}).raise_for_status()
+    relieve(stack)
+
+
+def relieve(stack: LocalStack) -> None:
+    """Take away the misfortunes that stand until somebody does (``Misfortune.stands``)."""
+    sandbox = stack.sandbox
+    for path in ("/capacity", "/addons"):
+        sandbox.put(path, json={}).raise_for_status()
     sandbox.put("/file-systems", json={"failing": []}).raise_for_status()
     sandbox.post("/hyperpod", json={"broken_lifecycle": {}, "sick": {}}).raise_for_status()
 

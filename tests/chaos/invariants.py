@@ -165,10 +165,15 @@ def explained(before: Iterable[Thing], now: Iterable[Thing], records: Mapping[st
 
 
 def there(
-    now: Iterable[Thing], records: Mapping[str, Any], holdings: Mapping[str, Holdings], operations: Iterable[Done] = ()
+    now: Iterable[Thing],
+    records: Mapping[str, Any],
+    holdings: Mapping[str, Holdings],
+    operations: Iterable[Done] = (),
+    made_beside: Mapping[str, set[str]] | None = None,
 ) -> list[str]:
     """Nothing is recorded that is not there, and nothing there that is not recorded. ``operations``: what those that
-    were terminated were about is left out of this; a cluster whose creation was, is."""
+    were terminated were about is left out of this; a cluster whose creation was, is. ``made_beside``: instance groups
+    that others have made past the platform, by cluster: none of them is recorded."""
     cut = {(each.cluster, about(each)) for each in operations if each.terminated}
     ids = {each.id for each in now}
     faults = []
@@ -181,7 +186,7 @@ def there(
         held = holdings[tag]
         groups = {each["name"] for each in (record.get("hyperpod") or {}).get("groups") or ()} - {THEIRS}
         listed = (
-            ("instance group", "groups", groups, set(held.groups)),
+            ("instance group", "groups", groups, set(held.groups) - (made_beside or {}).get(tag, set())),
             (
                 "node group",
                 "node_groups",

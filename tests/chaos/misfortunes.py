@@ -145,20 +145,20 @@ def _consistency(dice: Random, target: Target) -> Action | None:
 
 def _shortage(dice: Random, target: Target) -> Action | None:
     free = dice.randint(0, target.plan.groups[FIRST])
-    return Misfortune("capacity shortage", "PUT", "/capacity", {f"{target.plan.region}a": {TYPE: free}})
+    return Misfortune("capacity shortage", "PUT", "/capacity", {f"{target.plan.region}a": {TYPE: free}}, stands=True)
 
 
 def _no_capacity(dice: Random, target: Target) -> Action | None:
-    return Misfortune("no capacity", "PUT", "/capacity", {"*": {TYPE: 0, "m6i.2xlarge": 0}})
+    return Misfortune("no capacity", "PUT", "/capacity", {"*": {TYPE: 0, "m6i.2xlarge": 0}}, stands=True)
 
 
 def _addon(dice: Random, target: Target) -> Action | None:
     name = dice.choice(("coredns", "vpc-cni", "aws-mountpoint-s3-csi-driver"))
-    return Misfortune("broken add-on", "PUT", "/addons", {name: "InsufficientNumberOfReplicas"})
+    return Misfortune("broken add-on", "PUT", "/addons", {name: "InsufficientNumberOfReplicas"}, stands=True)
 
 
 def _file_system(dice: Random, target: Target) -> Action | None:
-    return Misfortune("failing file system", "PUT", "/file-systems", {"failing": ["no capacity"]})
+    return Misfortune("failing file system", "PUT", "/file-systems", {"failing": ["no capacity"]}, stands=True)
 
 
 def _sick_node(dice: Random, target: Target) -> Action | None:
@@ -167,7 +167,7 @@ def _sick_node(dice: Random, target: Target) -> Action | None:
 
 
 def _broken_lifecycle(dice: Random, target: Target) -> Action | None:
-    return Misfortune("failing lifecycle script", "POST", "/hyperpod", {"broken_lifecycle": {FIRST: 1}})
+    return Misfortune("failing lifecycle script", "POST", "/hyperpod", {"broken_lifecycle": {FIRST: 1}}, stands=True)
 
 
 def _pod(dice: Random, target: Target) -> Action | None:

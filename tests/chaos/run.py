@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from cli.stack.child import Service
-from tests.chaos import evidence, invariants, others, standing
+from tests.chaos import beside, evidence, invariants, others, settling, standing, tracked
 from tests.chaos.asked import Asked
+from tests.chaos.beside import Site
 from tests.chaos.director import Director
 from tests.chaos.done import Done
 from tests.chaos.schedule import Schedule
 from tests.chaos.wishes import REGIONS
-from tests.chaos.world import Thing, World
+from tests.chaos.world import Holdings, Thing, World
 from tests.local_stack import LocalStack, local_stack
 
 SETTINGS = {
@@ -43,6 +44,10 @@ class Result:
     """Rules of faults that have ``met`` a call, and others (``missed``)."""
     effects: int = 0
     """Calls that changed something."""
+    checks: Counter[str] = field(default_factory=Counter)
+    """What was looked at of drift and of copied experiments, and how often."""
+    helped: int = 0
+    """How often something was healed early, because everything waited for it."""
     seconds: float = 0.0
 
     def document(self) -> dict[str, Any]:
@@ -72,7 +77,8 @@ def run(
         result.faults = list(dict.fromkeys(director.log.faults + result.faults))
         result.misfortunes, result.answers = director.log.misfortunes, director.log.answers
         result.rules.update("met" if met else "missed" for met in director.log.rules.values())
-        result.effects = len(director.ledger)
+        result.checks = director.log.checks
+        result.effects, result.helped = len(director.ledger), director.log.helped
         for each in director.asked.values():
             result.operations[f"{each.wish.operation} {each.phase if each.id else 'refused'}"] += 1
         if result.faults:
@@ -109,17 +115,50 @@ def _standing(director: Director, schedule: Schedule, before: list[Thing]) -> li
     world = director.world
     done = [_done(director, each) for each in _each(director)]
     records = {tag: record for tag in _tags(schedule) if (record := director.record(tag)) is not None}
+    for tag in {each.event.cluster for each in director.changed} & set(records):
+        world.calm(tag, records[tag]["region"])
     holdings = {tag: world.holdings(tag, record["region"]) for tag, record in records.items()}
     now = world.things()
     theirs = {tag: others.of_cluster(world, tag, record["region"]) for tag, record in records.items()}
     return [
         *invariants.all_ended(done),
         *invariants.explained(before, now, records),
-        *invariants.there(now, records, holdings, done),
-        *standing.as_asked(done, holdings),
+        *invariants.there(now, records, holdings, done, settling.unrecorded(director.changed, done)),
+        *standing.as_asked([*done, *settling.effects(director.changed, done)], holdings),
+        *settling.settled(_stands(director, records), done),
+        *_copies(director, done, records, holdings),
         *invariants.others_untouched(before, now),
         *invariants.theirs_kept(director.settled, theirs),
     ]
+
+
+def _stands(director: Director, records: dict[str, Any]) -> list[settling.Stands]:
+    """What there is now of everything that others have changed."""
+    found = []
+    for each in director.changed:
+        tag, thing = each.event.cluster, each.event.thing
+        if tag in records:
+            site = Site(director.world, tag, records[tag]["region"])
+            now, recorded = beside.fact(site, each.event), each.what.recorded(records[tag], thing)
+            found.append(settling.Stands(each, now, recorded))
+            director.log.checks["what others changed"] += 1
+    return found
+
+
+def _copies(director: Director, done: list[Done], records: dict[str, Any], holdings: dict[str, Holdings]) -> list[str]:
+    """Whether copied experiments are like their sources, to which nothing was reported since."""
+    faults = []
+    for each in done:
+        if each.kind != "sync-experiments" or each.phase != "succeeded" or each.cluster not in records:
+            continue
+        region, source = records[each.cluster]["region"], str(each.spec["source"])
+        copy = str(each.spec["destination"]).rpartition("/")[2]
+        if not {source, copy} <= holdings[each.cluster].servers or director.reported.get(source, "") > each.finished:
+            continue
+        there, copied = (tracked.runs(director.world, region, name) or [] for name in (source, copy))
+        faults += [f"{each.id}: {fault}" for fault in tracked.copied(there, copied)]
+        director.log.checks["copied experiments"] += 1
+    return faults
 
 
 def _tags(schedule: Schedule) -> list[str]:

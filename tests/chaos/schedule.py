@@ -99,6 +99,9 @@ class Wish:
     by: str = "admin"
     """``admin`` or ``agent``."""
     node_of: str | None = None
+    settles: tuple[str, ...] = ()
+    """What others changed, by the names of those events: a check is made, and the differences that it tells of that are
+    what the body chooses."""
 
     def __str__(self) -> str:
         body = f" {json.dumps(self.body, sort_keys=True)}" if self.body is not None else ""
@@ -107,6 +110,7 @@ class Wish:
         how += ["the gateway killed meanwhile"] if self.interrupted else []
         how += [f"then {json.dumps(self.rival, sort_keys=True)}"] if self.rival is not None else []
         how += [f"by {self.by}"] if self.by != "admin" else []
+        how += [f"what a check tells of {', '.join(self.settles)}"] if self.settles else []
         return f"ask {self.name}: {self.method} {self.path}{body}" + (f" ({', '.join(how)})" if how else "")
 
 
@@ -117,7 +121,7 @@ class Answer:
     kind: ClassVar[str] = "answer"
     wish: str
     action: str
-    """``decide``, ``retry``, ``approve``, ``reject``, ``abort``."""
+    """``decide``, ``retry``, ``approve``, ``abort``."""
     body: dict[str, Any] = field(default_factory=dict)
     other: dict[str, Any] | None = None
 
@@ -194,6 +198,8 @@ class Misfortune:
     body: Any = None
     node_of: tuple[str, str] | None = None
     """Cluster and group whose first node takes the place of ``{node}`` in the body."""
+    stands: bool = False
+    """Until somebody heals it."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.method} {self.path} {json.dumps(self.body, sort_keys=True)}"
@@ -210,7 +216,38 @@ class Others:
         return f"others settle in {self.cluster}"
 
 
-Action = Wish | Answer | Kill | Freeze | Thaw | Terminate | Fault | Misfortune | Others
+@dataclass(frozen=True)
+class Beside:
+    """Somebody changes something of a cluster past the platform."""
+
+    kind: ClassVar[str] = "beside"
+    name: str
+    """Of the event, for those who settle it."""
+    cluster: str
+    what: str
+    """A key of ``beside.CHANGES``."""
+    thing: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        value = f" becomes {json.dumps(self.value)}" if self.value is not None else ""
+        return f"{self.name}: {self.what} {self.thing} of {self.cluster}{value}, past the platform"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs are reported to a tracking server, and those that were are carried on."""
+
+    kind: ClassVar[str] = "runs"
+    cluster: str
+    server: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count} runs more are reported to {self.server}"
+
+
+Action = Wish | Answer | Kill | Freeze | Thaw | Terminate | Fault | Misfortune | Others | Beside | Runs
 
 
 @dataclass(frozen=True)

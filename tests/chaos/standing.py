@@ -79,12 +79,29 @@ def _carry_out(done: Done, held: Holdings) -> None:
             held.deployments[name] = spec["replicas"]
         case "scale-deployment" | "scale-model-pool":
             held.deployments[name] = spec["replicas"]
+        case "beside":
+            _carry_out_beside(spec, held)
         case _ if done.kind.startswith("delete-") and kind in _NAMED:
             _forget(getattr(held, kind), name)
         case _ if done.kind.startswith("disconnect-"):
             held.connections.discard(name)
         case _ if done.kind.startswith(("create-", "store-", "connect-")) and kind in _NAMED:
             getattr(held, kind).add(name)
+
+
+def _carry_out_beside(spec: Mapping[str, Any], held: Holdings) -> None:
+    """What others have changed, or what was before once it is restored."""
+    thing, value = str(spec["thing"]), spec["value"]
+    group = held.groups.get(thing)
+    match spec["what"]:
+        case "group":
+            held.groups[thing] = Group(value)
+        case "count" if group is not None:
+            held.groups[thing] = Group(value, group.labels)
+        case "labels" if group is not None:
+            held.groups[thing] = Group(group.count, tuple(sorted(value.items())))
+        case "replicas" if thing in held.deployments:
+            held.deployments[thing] = value
 
 
 _NAMED = (

@@ -81,6 +81,8 @@ class Draft:
     rival: dict[str, Any] | None = None
     """Another body for the same operation."""
     node_of: str | None = None
+    settles: tuple[str, ...] = ()
+    """What others changed, by the names of those events."""
 
 
 Entry = Callable[[Random, Plan], Draft | None]

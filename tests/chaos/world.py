@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from tests.local_stack import LocalStack
 CLUSTER_TAG = "instantstart:cluster"
 THEIRS = "theirs"
 """The name of what others have in a cluster."""
+CALM_LIMIT = 60.0
 GONE = ("deleted", "deleting", "terminated", "shutting-down")
 
 
@@ -92,7 +94,7 @@ class World:
         self._session = _SandboxSession(
             aws_access_key_id=env["AWS_ACCESS_KEY_ID"], aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"]
         )
-        self._session.url = stack.settings.sandbox_url
+        self.url = self._session.url = stack.settings.sandbox_url
         self._clients: dict[tuple[str, str], Any] = {}
         self._kubernetes = KubernetesClients(AwsClients(Settings(), self._session))
 
@@ -199,6 +201,17 @@ class World:
             with self.kubernetes(region, eks_name) as api:
                 _read_objects(api, held)
         return held
+
+    def calm(self, tag: str, region: str) -> None:
+        """Wait until the instance groups of a cluster have what was asked for, or do not come to it."""
+        deadline = time.monotonic() + CALM_LIMIT
+        while time.monotonic() < deadline:
+            found = self.aws("sagemaker", region).describe_cluster(ClusterName=f"hp-cluster-{tag}")["InstanceGroups"]
+            configs = [each.get("KubernetesConfig", {}) for each in found]
+            labelled = all(each.get("DesiredLabels", {}) == each.get("CurrentLabels", {}) for each in configs)
+            if labelled and all(each["CurrentCount"] == each["TargetCount"] for each in found):
+                return
+            time.sleep(0.3)
 
     def node_of(self, tag: str, region: str, group: str) -> str | None:
         """The first node of a group, by the name of its instance; None where it has none."""
