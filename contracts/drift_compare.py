@@ -25,7 +25,7 @@ from contracts.drift import (
     leases_of,
 )
 from contracts.drift_recorded import EXPECTED, recorded
-from contracts.drift_touched import touches
+from contracts.drift_touched import kept_after, touches
 from contracts.drift_ways import Found, judged
 from contracts.lease import Lease, conflicts
 
@@ -125,12 +125,19 @@ class _Judging:
             return before.left_out[member.key]
         return before.report.checked_at if before.looked_at is None else before.looked_at.get(member.kind)
 
-    def touched(self, member: Member) -> bool:
-        """Whether an operation that has ended since it was looked at may have changed it."""
+    def touching(self, member: Member) -> list[HistoryEntry]:
+        """The operations that have ended since it was looked at, and may have changed it."""
         since = self.looked_at(member)
-        return any(
-            touches(each, member.kind, member.name) for each in self.ended if since is None or each.finished_at > since
-        )
+        ended = (each for each in self.ended if since is None or each.finished_at > since)
+        return [each for each in ended if touches(each, member.kind, member.name)]
+
+    def forget(self, member: Member, touching: Sequence[HistoryEntry]) -> None:
+        """What was known of it and these operations may have changed."""
+        known = self.known.pop(member.key, {})
+        for each in touching:
+            known = kept_after(each, member.kind, known)
+        if known:
+            self.known[member.key] = known
 
     def note(
         self, member: Member, change: Change, path: str | None = None, before: JsonValue = None, now: JsonValue = None
@@ -180,9 +187,8 @@ def _compare(state: _Judging, member: Member, told: Member | None) -> None:
     key = member.key
     if state.left_out_for(member):
         return
-    touched = state.touched(member)
-    if touched:
-        state.known.pop(key, None)
+    touched = state.touching(member)
+    state.forget(member, touched)
     kept, derived = state.known.get(key), told.properties if told is not None else {}
     if told is None and kept is None:
         first = touched or state.looked_at(member) is None
@@ -222,7 +228,7 @@ def _forgotten(state: _Judging, key: str, seen: set[DriftKind]) -> None:
     member = Member(kind=DriftKind(kind), name=name, properties=state.known[key])
     if member.kind not in seen or state.left_out_for(member):
         return
-    if member.kind not in KEPT_AS_SEEN or member.kind is DriftKind.FEATURE or state.touched(member):
+    if member.kind not in KEPT_AS_SEEN or member.kind is DriftKind.FEATURE or state.touching(member):
         del state.known[key]
     else:
         state.note(member, Change.GONE, before=member.properties)

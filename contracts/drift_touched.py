@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contracts.cluster import HistoryEntry
-from contracts.drift import NAMESPACED, DriftKind
+from contracts.drift import NAMESPACED, DriftKind, Properties
 
 _GROUPS = ("add-instance-group", "scale-instance-group", "update-instance-group", "delete-instance-group")
 _SERVED = {
@@ -26,6 +26,8 @@ _WIDE: dict[DriftKind, tuple[str, ...]] = {
     DriftKind.CONTROL_PLANE: _WHOLE,
 }
 """Operations that may change any member of a kind."""
+_ONLY = {("update-features", DriftKind.HYPERPOD): frozenset({"autoscaling"})}
+"""Where they set some properties of it, and no others."""
 
 
 def touches(entry: HistoryEntry, kind: DriftKind, name: str) -> bool:
@@ -36,3 +38,9 @@ def touches(entry: HistoryEntry, kind: DriftKind, name: str) -> bool:
         return False
     target = entry.operation.split("/", 2)[-1]
     return name == (f"default/{target}" if kind in NAMESPACED and "/" not in target else target)
+
+
+def kept_after(entry: HistoryEntry, kind: DriftKind, properties: Properties) -> Properties:
+    """Of what was known of a member that an operation may have changed, what the operation cannot have changed."""
+    only = _ONLY.get((entry.kind, kind))
+    return {} if only is None else {name: value for name, value in properties.items() if name not in only}

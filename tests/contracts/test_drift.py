@@ -307,6 +307,7 @@ def test_what_operations_did_since_the_last_check_is_no_drift() -> None:
     [
         ("hyperpod/hp", "scale-instance-group"),
         ("hyperpod/hp", "update-software"),
+        ("hyperpod/hp", "update-features"),
         ("instance-group/workers", "update-software"),
         ("instance-group/workers", "create-node-pool"),
     ],
