@@ -1,4 +1,4 @@
-"""One stack for all tests that only need tags of their own."""
+"""One stack for all tests here that only need tags of their own; it ends with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.durability.runs import CHART, POLL, SPEED, Pair, chart_of, create_pai
 from tests.local_stack import LocalStack, local_stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     folder = tmp_path_factory.mktemp("shared")
     chart = shutil.copytree(CHART, chart_of(folder))
@@ -34,12 +34,12 @@ def stack(shared_stack: LocalStack) -> Iterator[LocalStack]:
         raise_quotas(shared_stack)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pair(shared_stack: LocalStack) -> Pair:
     return create_pair(shared_stack)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def undisturbed(shared_stack: LocalStack, pair: Pair) -> Counter[str]:
     """What a run does that nobody disturbs."""
     return effects(shared_stack, "west")

@@ -53,7 +53,10 @@ def test_whatever_is_killed_at_every_stage_boundary_and_inside_stages_each_effec
             if now - reached or middle:
                 names = next(victims)
                 stack.kill(*names)
+                # Nothing is done meanwhile: how many stages are disturbed must not depend on how soon programs start.
+                stack.sandbox.post("/clock", json={"paused": True}).raise_for_status()
                 stack.start(*names)
+                stack.sandbox.post("/clock", json={"paused": False}).raise_for_status()
                 kills += 1
                 inside |= {name: time.monotonic() + dice.uniform(0.2, 4) for name, _ in now - reached}
                 inside |= dict.fromkeys(middle, math.inf)

@@ -1,4 +1,4 @@
-"""One tour for all tests of it."""
+"""One tour for all tests of it; its stack ends with them, and leaves the machine to the tests that follow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.local_stack import LocalStack
 from tests.tour.drive import Tour, drive, tour_stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def toured_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """The generated IAM policies are in force on it: the platform may do what they allow, and no more."""
     with tour_stack(tmp_path_factory.mktemp("tour")) as stack:
@@ -19,6 +19,6 @@ def toured_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStac
         yield stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tour(toured_stack: LocalStack) -> Tour:
     return drive(toured_stack)
