@@ -58,6 +58,8 @@ PASSING = (
 """Words in helm's errors of what may pass by itself."""
 KILL_SECONDS = 5
 MOST_KEPT = 1000
+RFC_3339 = "2006-01-02T15:04:05.999999999Z07:00"
+"""As helm's history tells times; its list does only when it is told so. (Go, package time)"""
 _BETWEEN = re.compile(r"^---\s*$", re.MULTILINE)
 _WORKLOAD = re.compile(r"^kind: (Deployment|DaemonSet)\s*$", re.MULTILINE)
 
@@ -197,14 +199,15 @@ class Helm:
 
     def owned(self) -> dict[tuple[str, str], Revision]:
         """The releases that we installed, in any state, by namespace and name."""
-        text = self.run("list", "--all-namespaces", "--selector", OWNER_LABEL, "--max", "0", "--output", "json")
+        arguments = ["--all-namespaces", "--selector", OWNER_LABEL, "--max", "0", "--time-format", RFC_3339]
+        text = self.run("list", *arguments, "--output", "json")
         return {
             (str(entry["namespace"]), str(entry["name"])): Revision(
                 number=int(entry["revision"]),
                 status=str(entry["status"]),
                 chart=str(entry["chart"]),
                 description="",
-                updated=datetime.now(UTC),
+                updated=_time(str(entry["updated"])),
             )
             for entry in json.loads(text or "[]")
         }

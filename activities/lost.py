@@ -11,19 +11,25 @@ from activities.helm import Helm, Revision, Workload
 from activities.kubernetes import listed
 
 
-def lost_of(helm: Helm, api: client.ApiClient, release: str, namespace: str, revision: Revision) -> list[Workload]:
-    """The Deployments and DaemonSets of a release's revision that are not there any more."""
+def lost_of(
+    helm: Helm,
+    api: client.ApiClient,
+    release: str,
+    namespace: str,
+    revision: Revision,
+    deployments: list[Any] | None = None,
+) -> list[Workload]:
+    """The Deployments and DaemonSets of a release's revision that are not there any more. ``deployments``: those of the
+    cluster, where they have been listed already."""
     made = helm.workloads(release, namespace, revision)
-    apps = client.AppsV1Api(api)
-    there = {
-        "Deployment": apps.list_deployment_for_all_namespaces,
-        "DaemonSet": apps.list_daemon_set_for_all_namespaces,
-    }
-    return [
-        each
-        for kind in sorted({each.kind for each in made})
-        for each in absent([each for each in made if each.kind == kind], listed(there[kind]))
-    ]
+    kinds = {kind: [each for each in made if each.kind == kind] for kind in ("DaemonSet", "Deployment")}
+    apps, lost = client.AppsV1Api(api), []
+    if kinds["DaemonSet"]:
+        lost += absent(kinds["DaemonSet"], listed(apps.list_daemon_set_for_all_namespaces))
+    if kinds["Deployment"]:
+        there = listed(apps.list_deployment_for_all_namespaces) if deployments is None else deployments
+        lost += absent(kinds["Deployment"], there)
+    return lost
 
 
 def absent(made: Iterable[Workload], there: Iterable[Any]) -> list[Workload]:

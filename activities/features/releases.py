@@ -11,7 +11,7 @@ from activities.features.ground import RELEASE_NAME, RELEASE_NAMESPACE, Ground
 from activities.features.kinds import PartHandler
 from activities.features.objects import mark_definitions
 from activities.features.webhooks import silent_webhooks
-from activities.helm import PENDING, Revision, Workload, helm_for
+from activities.helm import PENDING, Helm, Revision, Workload, helm_for
 from activities.lost import lost_of, words
 from contracts.dependencies import HelmChart
 from contracts.feature_catalogue import DEFINITIONS
@@ -36,7 +36,9 @@ class ReleasePart(PartHandler):
             return self.seen(PartState.CHANGING, what, version=found.chart)
         if found.status != "deployed":
             return self.seen(PartState.WRONG, what, version=found.chart)
-        if lost := self._lost(found):
+        with helm_for(self.ground.settings, self.ground.connection) as helm:
+            lost = self._lost(helm, found, self.ground.deployments)
+        if lost:
             return self.seen(PartState.WRONG, f"{what}, and without {words(lost)}", version=found.chart)
         late = [each for each in self.ground.deployments if self._owns(each) and not _available(each)]
         if late:
@@ -49,10 +51,10 @@ class ReleasePart(PartHandler):
             return self.seen(PartState.CHANGING, f"webhook {', '.join(silent)} has no endpoint", version=found.chart)
         return self.seen(PartState.PRESENT, version=found.chart)
 
-    def _lost(self, revision: Revision) -> list[Workload]:
+    def _lost(self, helm: Helm, revision: Revision, deployments: list[Any] | None = None) -> list[Workload]:
         """What others have deleted of it."""
-        with helm_for(self.ground.settings, self.ground.connection) as helm:
-            return lost_of(helm, self.ground.api, self.part.name, self.part.namespace or "default", revision)
+        namespace = self.part.namespace or "default"
+        return lost_of(helm, self.ground.api, self.part.name, namespace, revision, deployments)
 
     def _owns(self, found: Any) -> bool:
         notes = found.metadata.annotations or {}
@@ -60,7 +62,7 @@ class ReleasePart(PartHandler):
 
     def ensure(self) -> PartDone:
         with helm_for(self.ground.settings, self.ground.connection) as helm:
-            _, changed = helm.ensure(chart_of(self.ground, self.part), lambda found: bool(self._lost(found)))
+            _, changed = helm.ensure(chart_of(self.ground, self.part), lambda found: bool(self._lost(helm, found)))
         return self.done(changed)
 
     def remove(self) -> PartDone:

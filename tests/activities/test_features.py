@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.features.foreign import foreign_installation
 from activities.features.ground import ground
+from activities.helm import Helm
 from activities.plans.features import plan_features
 from activities.plans.world import World as PlanWorld
 from activities.registry import Activities
@@ -390,6 +391,24 @@ def test_an_addon_that_failed_is_made_again(board: Switchboard) -> None:
     board.on(Feature.FSX_CSI)
     assert board.read(Feature.FSX_CSI).state is FeatureState.ON
     board.off(Feature.FSX_CSI)
+
+
+def test_what_a_feature_s_release_has_made_is_asked_of_helm_once_and_not_at_every_look(
+    board: Switchboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.on(Feature.KEDA)
+    asked: list[str] = []
+    run = Helm.run
+
+    def told(helm: Helm, *arguments: str, **more: Any) -> str:
+        asked.append(arguments[0])
+        return run(helm, *arguments, **more)
+
+    monkeypatch.setattr(Helm, "run", told)
+    for _ in range(2):
+        assert board.read(Feature.KEDA).state is FeatureState.ON
+    assert asked == ["list", "list"]
+    board.off(Feature.KEDA)
 
 
 def test_a_feature_of_which_others_delete_a_part_is_half_there_and_made_whole_by_switching_it_on(
