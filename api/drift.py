@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 
 from fastapi import APIRouter, Request
@@ -11,7 +12,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.common import WorkflowIDConflictPolicy
 
 from api.auth import Reader
-from api.managed import STARTS, Start, Tag, known
+from api.managed import STARTS, Start, Tag, known, record_of
 from api.problems import unavailable
 from api.services import Parts, Services, reply
 from api.temporal import RPC, failure_problem, guarded
@@ -31,6 +32,9 @@ router = APIRouter(prefix="/api/v1/clusters/{tag}/drift", tags=["drift"])
 CHECK_LIMIT = timedelta(minutes=15)
 PATIENCE = 25.0
 """Seconds that a caller waits for a check: less than faces wait for the gateway. Then it goes on by itself."""
+KEPT = 4.0
+"""Seconds within which the cluster's entity takes what was found into the record; it is told by a signal."""
+LOOK_AGAIN = 0.05
 
 
 @router.get("", operation_id="get_drift", response_model=DriftAnswer, summary="Get drift")
@@ -47,7 +51,9 @@ async def check_drift(request: Request, services: Parts, _: Reader, tag: Tag) ->
     changes; members that an operation is at work on are left out."""
     request.state.only_reads = True
     record = await known(services, tag)
-    return reply(await _checked(services, record))
+    found = await _checked(services, record)
+    await _kept(services, found)
+    return reply(found)
 
 
 async def _checked(services: Services, record: ClusterRecord) -> DriftAnswer:
@@ -74,6 +80,19 @@ async def _checked(services: Services, record: ClusterRecord) -> DriftAnswer:
     except WorkflowFailureError as error:
         raise failure_problem(error.cause) from error
     return found
+
+
+async def _kept(services: Services, found: DriftAnswer) -> None:
+    """Wait until the cluster's record tells what was found, so that who reads or settles it next does not meet the
+    check before. What was found is true also where that takes longer than it ever should."""
+    if found.report is None:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(KEPT):
+            while (record := await record_of(services, found.cluster)) is not None:
+                if record.drift is not None and record.drift.report.checked_at >= found.report.checked_at:
+                    return
+                await asyncio.sleep(LOOK_AGAIN)
 
 
 @router.post("/adopt", operation_id="adopt_drift", summary="Adopt drift", **STARTS)

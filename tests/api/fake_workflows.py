@@ -22,7 +22,7 @@ from temporalio.exceptions import ApplicationError
 from contracts import visibility
 from contracts.capacity import CapacityAnswer
 from contracts.catalogue import AccessSpec, ControlPlaneSpec, VerificationSpec
-from contracts.cluster import ClusterRecord, ClusterSpec, ClusterView
+from contracts.cluster import MEMO_RECORD, ClusterRecord, ClusterSpec, ClusterView, RecordChange
 from contracts.corrections import apply_corrections
 from contracts.credentials import StoreCredentialSpec
 from contracts.decision import COMBINATIONS, Abort, Answer, Approval, Decision, Resolution, Supersede
@@ -353,6 +353,13 @@ class Cluster:
     @workflow.run
     async def run(self, record: ClusterRecord) -> None:
         await workflow.wait_condition(lambda: False)
+
+    @workflow.signal
+    async def amend(self, change: RecordChange) -> None:
+        """Keeps what it is told after readers had time to look."""
+        await workflow.sleep(0.5)
+        self.record = ClusterRecord.model_validate(change.applied(self.record))
+        workflow.upsert_memo({MEMO_RECORD: self.record})
 
     @workflow.query
     def view(self) -> ClusterView:

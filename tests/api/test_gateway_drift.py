@@ -51,6 +51,13 @@ async def test_whoever_may_read_has_a_cluster_checked_and_hears_what_was_found(
     assert (await gateway.viewer.post("/api/v1/clusters/nobody/drift/check")).status_code == 404
 
 
+async def test_what_a_check_has_told_is_what_is_read_next(gateway: Gateway, make_cluster: MakeCluster) -> None:
+    tag = await make_cluster(drift=STATE.model_dump(mode="json"))
+    told = (await gateway.viewer.post(f"/api/v1/clusters/{tag}/drift/check")).raise_for_status().json()["report"]
+    read = (await gateway.viewer.get(f"/api/v1/clusters/{tag}/drift")).json()["report"]
+    assert read["checked_at"] == told["checked_at"]
+
+
 async def test_only_who_may_change_things_adopts_and_restores(gateway: Gateway, make_cluster: MakeCluster) -> None:
     tag = await make_cluster(drift=STATE.model_dump(mode="json"))
     for way in ("adopt", "restore"):
