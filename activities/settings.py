@@ -29,7 +29,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore")
 
     poll_seconds: float = Field(15.0, gt=0)
     """How often a wait looks."""

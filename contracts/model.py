@@ -5,14 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 
-from pydantic import BaseModel, ConfigDict
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from contracts.docstrings import field_docstrings
 
 
 class Model(BaseModel):
-    """A value that travels: through HTTP, a workflow's history or a file. Unknown fields are refused, not ignored."""
+    """A value that travels: through HTTP, a workflow's history or a file. Unknown fields are refused, not ignored.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    What the string under a field says is the field's description in a JSON schema.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        said = field_docstrings(cls)
+        for name, field in cls.model_fields.items():
+            shown = properties.get(name if field.alias is None else field.alias)
+            if shown is not None and name in said:
+                shown.setdefault("description", said[name])
+        return schema
 
 
 class Ensured(Model):

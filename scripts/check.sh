@@ -3,7 +3,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/${VENV:-.venv}/bin:$PATH"
-# Temporal's sandbox imports workflows anew for every run: without bytecode on disk, each compiles them again.
+# In the tests of workflows, Temporal's sandbox imports them anew for every run: without bytecode on disk, each compiles
+# them again.
 unset PYTHONDONTWRITEBYTECODE
 
 failed=()
@@ -30,15 +31,20 @@ pytest_whole() {
     python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"
 }
 
-# Thousands of tests start servers, kill them and wait for lists that lag, on a machine that others may load: the few
-# that fail are tried once more, alone. What passes only then is named, to be looked into.
+# Thousands of tests start servers, kill them and wait for lists that lag, on a machine that others may load: a few
+# that fail, or those of a few files that stand on one stack, are tried once more, alone. What passes only then is
+# named, to be looked into.
+few() {
+    [ "$(wc -l <"$1")" -le 5 ] || [ "$(cut -d: -f1 "$1" | sort -u | wc -l)" -le 3 ]
+}
+
 pytest_twice() {
     local first again status=0
     first=$(mktemp)
     again=$(mktemp)
     INSTANTSTART_FAILED_TESTS=$first pytest_whole || status=$?
     sort -u "$first" >"$again"
-    if [ "$status" -eq 1 ] && [ -s "$again" ] && [ "$(wc -l <"$again")" -le 5 ]; then
+    if [ "$status" -eq 1 ] && [ -s "$again" ] && few "$again"; then
         printf '\n== once more, alone:\n'
         cat "$again"
         status=0

@@ -13,9 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class TelemetrySettings(BaseSettings):
     """Raises pydantic.ValidationError for what cannot be served, or would be served to everybody unasked."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="INSTANTSTART_", extra="ignore", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", frozen=True)
 
     metrics_address: str | None = None
     """Where this process serves Prometheus metrics, as ``127.0.0.1:9464``; unset: nowhere."""

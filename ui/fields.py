@@ -10,6 +10,7 @@ from typing import Any, get_args
 import streamlit as st
 from pydantic import BaseModel
 
+from contracts.docstrings import field_docstrings
 from ui.faults import Faults
 
 Entered = dict[str, Any]
@@ -109,7 +110,7 @@ class Fields:
         return Fields(model, f"{self.key}/{name}", self.faults, f"{self.pointer}/{name}", self.disabled)
 
     def _common(self, name: str) -> dict[str, Any]:
-        said = (self.model.model_fields[name].description or "").replace("``", "`")
+        said = field_docstrings(self.model).get(name, "").replace("``", "`")
         return {"key": f"{self.key}/{name}", "help": said or None, "disabled": self.disabled}
 
     def _default(self, name: str) -> str:

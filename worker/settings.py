@@ -9,7 +9,7 @@ from contracts.queues import REGIONS
 
 
 class WorkerSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(env_prefix="INSTANTSTART_", extra="ignore")
 
     regions: str = ",".join(REGIONS)
     """AWS regions that the deployment serves, with commas between."""

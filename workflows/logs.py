@@ -103,5 +103,5 @@ class FollowLogsWorkflow:
 
     async def _end(self, following: asyncio.Task[LogsFollowed], reason: str) -> LogsFollowed:
         following.cancel()
-        await asyncio.wait([following])
+        await workflow.wait([following])
         return LogsFollowed(reason=reason)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from typing import Any
 
 import click
@@ -21,6 +18,7 @@ import ui.settings
 import worker.settings
 from cli.commands.up import up
 from cli.stack.settings import WANTED_BY
+from contracts.docstrings import field_docstrings
 from contracts.queues import REGIONS
 from scripts.reference.pages import MADE, paragraphs, table
 
@@ -82,16 +80,8 @@ def settings_of(process: str) -> dict[str, tuple[str, str]]:
 
 
 def _meanings(kind: type[BaseSettings]) -> dict[str, str]:
-    """The docstring below each member of a class."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for member, after in zip(body.body, body.body[1:], strict=False):
-        if not isinstance(member, ast.AnnAssign) or not isinstance(member.target, ast.Name):
-            continue
-        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
-            found[member.target.id] = " ".join(after.value.value.replace("``", "`").split())
-    return found
+    """The docstring below each member of a class, on one line."""
+    return {name: " ".join(said.replace("``", "`").split()) for name, said in field_docstrings(kind).items()}
 
 
 def _default(value: Any) -> str:

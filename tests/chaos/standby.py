@@ -22,8 +22,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
-
 from cli.stack.child import Service
 from cli.stack.folder import ROOT
 
@@ -76,20 +74,12 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
-def _check_workflows_no_more() -> None:
-    """A worker begins with importing every workflow's module a hundred times over, to see that Temporal's sandbox takes
-    it: most of what its start costs, and of no use to one that is started for the third time in a minute. The other
-    tests start workers that do it."""
-    SandboxedWorkflowRunner.prepare_workflow = lambda self, defn: None  # type: ignore[method-assign]
-
-
 def serve(address: str) -> None:
     """Import everything, then fork for whoever asks. Never returns."""
     _die_with_parent()
     before = dict(os.environ)
     for module in MODULES:
         importlib.import_module(f"{module}.__main__")
-    _check_workflows_no_more()
     imported = {name: value for name, value in os.environ.items() if before.get(name) != value}
     gc.collect()
     gc.freeze()

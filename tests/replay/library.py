@@ -19,11 +19,11 @@ from typing import Any
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import _Definition
 
 from cli.stack.folder import ROOT
-from worker.platform import workflow_runner
+from worker.platform import SHARED
 from workflows.registry import ENTITIES, LOOKUPS, OPERATIONS
 
 FOLDER = ROOT / "tests" / "histories"
@@ -120,14 +120,13 @@ class Unprepared(SandboxedWorkflowRunner):
         pass
 
 
-def replayer(workflows: Sequence[type] = WORKFLOWS, as_workers_do: bool = False) -> Replayer:
+def replayer(workflows: Sequence[type] = WORKFLOWS, restricted: bool = False) -> Replayer:
     """A replayer with all workflows, or these.
 
-    ``as_workers_do``: each run imports the workflows anew, which takes most of the time; else they are imported once.
+    ``restricted``: Temporal's sandbox is on them, which imports them anew for each run; else they pass through.
     """
-    restrictions = workflow_runner().restrictions
-    if not as_workers_do:
-        restrictions = restrictions.with_passthrough_modules("workflows", "tests")
+    passing = SHARED if restricted else (*SHARED, "workflows", "tests")
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(*passing)
     runner = Unprepared(restrictions=restrictions)
     return Replayer(workflows=workflows, workflow_runner=runner, data_converter=pydantic_data_converter)
 

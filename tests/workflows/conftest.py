@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from contracts import queues
 from contracts.catalogue import CREATE_CLUSTER
@@ -19,12 +19,13 @@ from contracts.names import operation_id
 from contracts.operation import Origin, Progress, Start
 from tests.conftest import a_dev_server, a_time_skipping_server
 from tests.workflows.fakes import REGION, FakeAccount
-from worker.platform import workflow_runner
+from worker.platform import SHARED
 from workflows.registry import ENTITIES, LOOKUPS, OPERATIONS
 
 
 class PreparedOnce(SandboxedWorkflowRunner):
-    """The product's runner. Each workflow is checked by the first worker that hosts it, not by every test's."""
+    """Temporal's sandbox with its restrictions on our workflows, too, which the product's workers pass through: what is
+    not deterministic in them fails here. Each is checked by the first worker that hosts it, not by every test's."""
 
     checked: ClassVar[set[type]] = set()
 
@@ -35,7 +36,7 @@ class PreparedOnce(SandboxedWorkflowRunner):
 
 
 def runner() -> PreparedOnce:
-    return PreparedOnce(restrictions=workflow_runner().restrictions)
+    return PreparedOnce(restrictions=SandboxRestrictions.default.with_passthrough_modules(*SHARED))
 
 
 @asynccontextmanager
