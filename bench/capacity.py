@@ -17,6 +17,7 @@ from typing import Any
 import boto3
 import httpx
 
+from bench.drift_checks import called, measure
 from bench.report import Report
 from bench.scale import resident
 from bench.scratch import scratch
@@ -54,7 +55,7 @@ def run(report: Report, rounds: int) -> None:
             before = resident(stack.pid("worker"))
             with _peak(stack.pid("worker")) as peak:
                 operations.append(_timed(stack, lambda: _start(stack, NODES)))
-            calls.append(_calls(stack))
+            calls.append(called(stack))
             memory.append((before, max(peak), resident(stack.pid("worker"))))
         _report(report, loops, operations)
         report.add(f"scale {NODES} → 0, clock ×{SPEED:g}", "s", emptied)
@@ -62,6 +63,7 @@ def run(report: Report, rounds: int) -> None:
         for position, name in enumerate(("before", "at its peak", "after")):
             report.add(f"memory of the worker {name}", "MiB", [each[position] for each in memory])
         _views(stack, report)
+        measure(report, stack, TAG, f"{NODES} nodes")
 
 
 def _report(report: Report, loops: list[float], operations: list[float]) -> None:
@@ -140,16 +142,6 @@ def _ended(stack: LocalStack, identifier: str) -> None:
     ended = stack.until(identifier, lambda operation: operation["phase"] in ENDED, limit=LIMIT)
     if ended["phase"] != "succeeded":
         raise RuntimeError(f"{identifier} {ended['phase']}: {json.dumps(ended['problem'])}")
-
-
-def _calls(stack: LocalStack) -> Counter[str]:
-    """AWS calls since the ledger was emptied, by ``service:Operation``."""
-    ledger = stack.sandbox.get("/ledger", params={"api": "aws"}).json()
-    counts = Counter(f"{row['service']}:{row['operation']}" for row in ledger["entries"])
-    for row in ledger["reads"]:
-        if row["api"] == "aws":
-            counts[f"{row['service']}:{row['operation']}"] += row["count"]
-    return counts
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from bench.drift_checks import measure
 from bench.report import Report
 from bench.scratch import scratch
 from sandbox import timings
@@ -31,6 +32,8 @@ def run(report: Report, rounds: int) -> None:
         singles: dict[str, list[float]] = {name: [] for name in FEATURES}
         for _ in range(rounds):
             together.append(_measured(stack, FEATURES))
+            if not apart:
+                measure(report, stack, TAG, "two nodes and the six features")
             _switch(stack, FEATURES, on=False)
             for name in FEATURES:
                 singles[name].append(_measured(stack, [name]))

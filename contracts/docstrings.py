@@ -10,9 +10,12 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 
 from pydantic import BaseModel
+
+ATTEMPTS = 5
 
 
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
@@ -30,7 +33,16 @@ def _of_module(name: str) -> dict[str, dict[str, str]]:
         source = inspect.getsource(sys.modules[name])
     except (KeyError, OSError, TypeError):
         return {}
-    return dict(_classes(ast.parse(source), ""))
+    return dict(_classes(_parsed(source), ""))
+
+
+def _parsed(source: str) -> ast.AST:
+    # CPython 3.11 counts the depth of a tree once for all threads, and refuses it where another one parses meanwhile
+    # (https://github.com/python/cpython/issues/106905).
+    for _ in range(ATTEMPTS - 1):
+        with suppress(SystemError):
+            return ast.parse(source)
+    return ast.parse(source)
 
 
 def _classes(node: ast.AST, within: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -86,12 +86,14 @@ class State:
             temporary.replace(path)
             return path
 
-    def restore(self) -> bool:
-        """Load the folder's snapshot, if there is one that this code can read. One that it cannot is set aside.
+    def restore(self, path: Path | None = None) -> bool:
+        """Load the folder's snapshot, or the one at ``path``, if there is one that this code can read. One that it
+        cannot is set aside.
 
-        The file is a pickle: only ever point ``folder`` at a place that nobody else writes to.
+        The file is a pickle: only ever point at a place that nobody else writes to.
         """
-        path = self.folder / FILE if self.folder is not None else None
+        if path is None and self.folder is not None:
+            path = self.folder / FILE
         if path is None or not path.exists():
             return False
         try:
