@@ -18,6 +18,7 @@ from bench import (
     gateway,
     logs,
     pipeline,
+    restarts,
     scale,
     serving,
     startup,
@@ -31,6 +32,7 @@ def benchmarks(rounds: int) -> dict[str, Callable[[Report], None]]:
     """Every benchmark by its name, the quick ones first."""
     return {
         "startup": startup.run,
+        "restarts": restarts.run,
         "diagnosis": diagnosis.run,
         "gateway": gateway.run,
         "faces": faces.run,

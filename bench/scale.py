@@ -129,13 +129,14 @@ def resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def cpu_used(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _cpu_share(pid: int) -> float:
     """Share of one core over some idle seconds."""
-
-    def used() -> float:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    before = used()
+    before = cpu_used(pid)
     time.sleep(IDLE_SECONDS)
-    return (used() - before) / IDLE_SECONDS
+    return (cpu_used(pid) - before) / IDLE_SECONDS
