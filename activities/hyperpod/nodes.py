@@ -43,7 +43,9 @@ VISIBLE_LOOKS = 3
 """So often may what was just made be missing from what is described."""
 EVENT_MARGIN = timedelta(minutes=2)
 LISTING_REST = 8
-"""Times its own length that a listing serves the looks after it."""
+"""Times its own length that a listing serves the looks after it, where nothing can be complete yet."""
+COUNTED_REST = 1
+"""The same while Kubernetes alone lags behind: half of the time is left to those who have to answer."""
 TARGET_LOOKS = 20
 """So often may a group's target be another than what was asked for: then somebody else has set it."""
 
@@ -80,14 +82,28 @@ class NodeActivities:
         )
 
 
+Counts = dict[str, tuple[int, int]]
+"""Instances that there are, and that there shall be, of each group."""
+
+
 @dataclass(frozen=True)
-class _Listed:
+class Listing:
     """SageMaker's instances, and Kubernetes' nodes with them."""
 
     instances: list[Any]
     nodes: list[Node]
-    rest_until: float
-    """Until then (monotonic seconds) they are good enough where nothing can be complete yet."""
+    counts: Counts
+    """What SageMaker counted then."""
+    ended: float
+    took: float
+    """Seconds; ``ended`` by the monotonic clock."""
+
+    def serves(self, counts: Counts) -> bool:
+        """Whether it is good enough for a look that finds these counts. It was not complete, or there would be none."""
+        complete = all(current == target for current, target in counts.values())
+        if complete and counts != self.counts:
+            return False
+        return time.monotonic() < self.ended + (COUNTED_REST if complete else LISTING_REST) * self.took
 
 
 class _Watcher:
@@ -100,7 +116,7 @@ class _Watcher:
         self._since = activity.info().scheduled_time - EVENT_MARGIN
         self._facts: dict[str, InstanceFacts] | None = None
         self._connection: Connection | None = None
-        self._listed: _Listed | None = None
+        self._listed: Listing | None = None
 
     def look(self, memory: Memory) -> Seen[NodesReady]:
         request, region = self._request, self._request.scope.region
@@ -140,10 +156,11 @@ class _Watcher:
             _failed(found)
         return Seen(detail if status == "InService" else f"{detail}; cluster {status}")
 
-    def _list(self, found: Specification) -> _Listed:
-        """Both lists, or those of an earlier look while SageMaker itself counts too few: a thousand nodes are many
-        pages, and need not be read again and again to know that it is not over."""
-        if self._listed is not None and time.monotonic() < self._listed.rest_until and not self._counted(found):
+    def _list(self, found: Specification) -> Listing:
+        """Both lists, or those of an earlier look that still serve: a thousand nodes are many pages, and need not be
+        read again and again to know that it is not over."""
+        counts = self._counts(found)
+        if self._listed is not None and self._listed.serves(counts):
             return self._listed
         request, began = self._request, time.monotonic()
         instances = list_instances(self._aws, request.scope.region, request.name)
@@ -152,14 +169,14 @@ class _Watcher:
         with api_client(self._connection) as api:
             nodes = join(found, instances, nodes_of(api))
         ended = time.monotonic()
-        self._listed = _Listed(instances, nodes, ended + LISTING_REST * (ended - began))
+        self._listed = Listing(instances, nodes, counts, ended, ended - began)
         return self._listed
 
-    def _counted(self, found: Specification) -> bool:
-        """Whether SageMaker shows as many instances as the groups shall have."""
+    def _counts(self, found: Specification) -> Counts:
+        """Of the groups that are waited for."""
         asked = self._request.groups
         groups = [each for each in groups_of(found) if not asked or each["InstanceGroupName"] in asked]
-        return all(each.get("CurrentCount", 0) == each.get("TargetCount", 0) for each in groups)
+        return {each["InstanceGroupName"]: (each.get("CurrentCount", 0), each.get("TargetCount", 0)) for each in groups}
 
 
 def summary(groups: list[GroupSight]) -> str:

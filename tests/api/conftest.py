@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -83,12 +83,12 @@ class Gateway:
 
 
 @asynccontextmanager
-async def dev_server() -> AsyncIterator[Client]:
+async def dev_server(keys: Sequence[Key] = (CODEC_KEY,)) -> AsyncIterator[Client]:
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=f"{sys.prefix}/bin/temporal",
         search_attributes=SEARCH_ATTRIBUTES,
         # Encrypted, so that nothing of the gateway reads payloads past the codec; the local stack's are readable.
-        data_converter=data_converter(KeyRing([CODEC_KEY])),
+        data_converter=data_converter(KeyRing(keys)),
         dev_server_log_level="error",
     ) as environment:
         yield environment.client
