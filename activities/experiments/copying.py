@@ -52,6 +52,11 @@ class Copier:
             if source := tags_of(run).get(SOURCE_RUN):
                 self._keep(source, run)
 
+    def at_home(self, run: dict[str, Any]) -> bool:
+        """Whether ``run`` is itself a copy of one of the destination's: between two servers that are copied both ways,
+        it would be there twice."""
+        return tags_of(run).get(SOURCE_SERVER) == self._destination.arn
+
     def copy(self, run: dict[str, Any], stopping: Stopping) -> Copied:
         """Bring the copy of ``run`` up to date, or make it."""
         source_id, print_ = run["info"]["run_id"], fingerprint(run)

@@ -107,14 +107,13 @@ class ExperimentSync:
                 nonlocal waiting, done
                 if waiting is None:
                     copier.learn()
-                    waiting = list(
-                        source.runs(
-                            [prepared.source_experiment_id],
-                            max_results=200,
-                            run_view_type="ACTIVE_ONLY",
-                            order_by=["attributes.start_time ASC"],
-                        )
+                    found = source.runs(
+                        [prepared.source_experiment_id],
+                        max_results=200,
+                        run_view_type="ACTIVE_ONLY",
+                        order_by=["attributes.start_time ASC"],
                     )
+                    waiting = [each for each in found if not copier.at_home(each)]
                 notes = memory.notes
                 if done < len(waiting):
                     copied = copier.copy(waiting[done], activity.is_worker_shutdown)

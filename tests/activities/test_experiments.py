@@ -468,6 +468,17 @@ def test_an_experiment_is_copied_whole_into_another_account_and_a_second_time_ch
         assert contents(there, "first") == contents(tracking, "first")
 
 
+def test_between_servers_that_are_copied_both_ways_no_run_is_there_twice(
+    run: Runner, world: World, tracking: Tracking
+) -> None:
+    other = made(world, f"{world.scope.cluster}-other")
+    fill(tracking, "both", 2)
+    there = synced(run, world, SyncExperimentsSpec(source=tracking.arn, experiment="both", destination=other))
+    back = synced(run, world, SyncExperimentsSpec(source=other, experiment="both", destination=tracking.arn))
+    assert (there.created, back.runs, back.created) == (2, 0, 0)
+    assert len(contents(tracking, "both")) == 2
+
+
 @pytest.mark.parametrize("skip", [0, 1, 2, 4, 7])
 @pytest.mark.parametrize("phase", ["before", "after"])
 def test_a_copy_that_is_cut_short_anywhere_doubles_nothing(
