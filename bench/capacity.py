@@ -20,7 +20,8 @@ from kubernetes import client
 from activities.hyperpod.observe import LABEL_GROUP
 from activities.instance_types import NVIDIA
 from activities.nodes.sight import count, is_ready, items
-from bench.drift_checks import called, measure
+from bench.drift_checks import measure
+from bench.ledger import called
 from bench.report import Report
 from bench.scale import resident
 from bench.scratch import scratch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+from bench.ledger import called
 from bench.report import Report
 from tests.local_stack import LocalStack
 
@@ -23,13 +24,3 @@ def measure(report: Report, stack: LocalStack, tag: str, what: str) -> None:
         calls.append(called(stack))
     report.add(f"a check for drift, {what}", "s", took)
     report.add("AWS calls of a check", "", [each.total() for each in calls])
-
-
-def called(stack: LocalStack) -> Counter[str]:
-    """AWS calls since the ledger was emptied, by ``service:Operation``."""
-    ledger = stack.sandbox.get("/ledger", params={"api": "aws"}).json()
-    counts = Counter(f"{row['service']}:{row['operation']}" for row in ledger["entries"])
-    for row in ledger["reads"]:
-        if row["api"] == "aws":
-            counts[f"{row['service']}:{row['operation']}"] += row["count"]
-    return counts

@@ -21,7 +21,7 @@ ATTEMPTS = 5
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """What is said of each field of ``model``, its bases' too; fields that nothing is said of are left out."""
     told: dict[str, str] = {}
-    for each in reversed(model.__mro__):
+    for each in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
         told |= _of_module(each.__module__).get(each.__qualname__, {})
     return {name: told[name] for name in model.model_fields if name in told}
 

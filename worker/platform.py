@@ -24,6 +24,11 @@ SHARED = ("contracts", "pydantic", "annotated_types")
 """What passes through Temporal's sandbox anywhere: a model's type is the same on both sides."""
 
 
+def restrictions(*passing: str) -> SandboxRestrictions:
+    """Temporal's own, on all modules but ``SHARED`` and ``passing``."""
+    return SandboxRestrictions.default.with_passthrough_modules(*SHARED, *passing)
+
+
 def workflow_runner() -> SandboxedWorkflowRunner:
     """Temporal's sandbox with our workflows passed through: imported once, and not for each run.
 
@@ -32,8 +37,7 @@ def workflow_runner() -> SandboxedWorkflowRunner:
     restrictions, and what they must not import or call is forbidden in ``pyproject.toml``. None keeps anything outside
     its own object.
     """
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*SHARED, "workflows")
-    return SandboxedWorkflowRunner(restrictions=restrictions)
+    return SandboxedWorkflowRunner(restrictions=restrictions("workflows"))
 
 
 class WorkerFactory:

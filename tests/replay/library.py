@@ -19,11 +19,11 @@ from typing import Any
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from temporalio.workflow import _Definition
 
 from cli.stack.folder import ROOT
-from worker.platform import SHARED
+from worker.platform import restrictions
 from workflows.registry import ENTITIES, LOOKUPS, OPERATIONS
 
 FOLDER = ROOT / "tests" / "histories"
@@ -113,21 +113,12 @@ def _placeless(text: bytes) -> bytes:
     return re.sub(rb"(\d+@)?" + machine, b"worker", text.replace(f"{ROOT}/".encode(), b""))
 
 
-class Unprepared(SandboxedWorkflowRunner):
-    """A runner without the trial of every workflow before the first run: each is run anyway."""
-
-    def prepare_workflow(self, defn: Any) -> None:
-        pass
-
-
 def replayer(workflows: Sequence[type] = WORKFLOWS, restricted: bool = False) -> Replayer:
     """A replayer with all workflows, or these.
 
     ``restricted``: Temporal's sandbox is on them, which imports them anew for each run; else they pass through.
     """
-    passing = SHARED if restricted else (*SHARED, "workflows", "tests")
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*passing)
-    runner = Unprepared(restrictions=restrictions)
+    runner = SandboxedWorkflowRunner(restrictions=restrictions(*() if restricted else ("workflows", "tests")))
     return Replayer(workflows=workflows, workflow_runner=runner, data_converter=pydantic_data_converter)
 
 

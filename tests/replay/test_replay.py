@@ -32,7 +32,7 @@ def test_a_run_that_earlier_code_began_is_carried_on(failures: dict[str, BaseExc
     )
 
 
-async def test_workers_in_their_own_sandbox_carry_on_as_well() -> None:
+async def test_runs_are_carried_on_under_the_sandboxs_restrictions_as_well() -> None:
     some = ("create-cluster.decided", "cluster.done", "model-pool.done", "preset.done", "read-nodes.done")
     named = ((name, HISTORIES[f"{VERSION}/{name}"].read()) for name in some)
     assert not await library.failures(named, library.replayer(restricted=True))

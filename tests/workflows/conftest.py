@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from contracts import queues
 from contracts.catalogue import CREATE_CLUSTER
@@ -19,7 +19,7 @@ from contracts.names import operation_id
 from contracts.operation import Origin, Progress, Start
 from tests.conftest import a_dev_server, a_time_skipping_server
 from tests.workflows.fakes import REGION, FakeAccount
-from worker.platform import SHARED
+from worker.platform import restrictions
 from workflows.registry import ENTITIES, LOOKUPS, OPERATIONS
 
 
@@ -36,7 +36,7 @@ class PreparedOnce(SandboxedWorkflowRunner):
 
 
 def runner() -> PreparedOnce:
-    return PreparedOnce(restrictions=SandboxRestrictions.default.with_passthrough_modules(*SHARED))
+    return PreparedOnce(restrictions=restrictions())
 
 
 @asynccontextmanager
