@@ -1,0 +1,183 @@
+"""Logs are kept: every line once, and what is lost is told."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from activities.logs import keep as keeping
+from activities.logs.chunks import Chunks
+from activities.registry import Activities
+from contracts.log_lines import Line, stamp
+from contracts.logs import (
+    ReadLogs,
+)
+from tests.activities.conftest import REGION
+from tests.activities.logs.desk import Desk, Killed, texts
+from tests.activities.world import until
+
+
+def test_every_line_of_100_pods_is_kept_once_and_the_index_says_so(desk: Desk, activities: Activities) -> None:
+    kubelet = desk.kubelet
+    pods = [kubelet.pod(f"a-pods-{number}") for number in range(100)]
+    keeper = Killed(desk, desk._runner)
+    for step in range(20):
+        for pod in pods:
+            kubelet.write(pod.name, f"step {step} of {pod.name}")
+    for pod in pods:
+        kubelet.finish(pod.name)
+    kubelet.end_owner()
+    kept = keeper.wait()
+    assert (kept.pods, kept.lines, kept.gaps) == (100, 2000, 0)
+    assert desk.kept() == {pod.name: kubelet.printed(pod) for pod in pods}
+    index = Chunks(activities.aws, REGION, desk.bucket, desk.request.prefix).index()
+    assert index["complete"] is True
+    assert [row["rank"] for row in index["streams"]] == list(range(100))
+    assert all(row["ended"] and row["lines"] == 20 for row in index["streams"])
+    assert sum(row["size"] for row in index["streams"]) == kept.size > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_keeper_killed_at_any_moment_keeps_every_line_exactly_once(
+    desk: Desk, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, kubelet = random.Random(seed), desk.kubelet
+    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+    kubelet.step = chance.choice((1, 1000, 7_000_001, 900_000_000))
+    pods = [kubelet.pod(f"a-pods-{number}") for number in range(3)]
+    keeper = Killed(desk, desk._runner)
+    done = 0
+    for _ in range(6):
+        for _ in range(chance.randrange(1, 40)):
+            kubelet.write(chance.choice(pods).name, *(f"line {done + n}" for n in range(chance.randrange(1, 30))))
+            done += 30
+        match chance.randrange(4):
+            case 0:
+                keeper.kill()
+                keeper = Killed(desk, desk._runner)
+            case 1:
+                kubelet.cut()
+            case 2:
+                pod = chance.choice(pods)
+                until(lambda pod=pod: len(desk.kept().get(pod.name, [])) == len(kubelet.printed(pod)))
+                kubelet.start(pod.name)
+    for pod in pods:
+        kubelet.finish(pod.name)
+    kubelet.end_owner()
+    kept = keeper.wait()
+    assert desk.kept() == {pod.name: kubelet.printed(pod) for pod in pods if kubelet.printed(pod)}
+    assert kept.lines == sum(len(kubelet.printed(pod)) for pod in pods)
+    assert kept.gaps == 0
+
+
+def test_the_last_lines_of_pods_that_vanish_with_their_job_are_kept(desk: Desk) -> None:
+    kubelet = desk.kubelet
+    pod = kubelet.pod("a-pods-0")
+    keeper = Killed(desk, desk._runner)
+    kubelet.write(pod.name, "first")
+    until(lambda: kubelet.readers == 1)
+    kubelet.write(pod.name, *(f"line {n}" for n in range(500)))
+    kubelet.write(pod.name, "last, without a newline", end=b"")
+    kubelet.owner = None
+    kubelet.delete(pod.name)
+    kept = keeper.wait()
+    assert desk.kept() == {pod.name: kubelet.printed(pod)}
+    assert kept.gaps == 0
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_pod_that_vanishes_as_its_log_is_opened_is_read_to_its_end_or_its_loss_is_told(
+    desk: Desk, again: bool
+) -> None:
+    """Whether an open log is that of a pod or of the one that was made anew under its name is not known any more."""
+    kubelet = desk.kubelet
+    first = kubelet.pod("a-pods-0")
+    kubelet.write(first.name, "one", "two")
+    kubelet.vanishing = {first.name}
+    kubelet.anew = again
+    kubelet.end_owner()
+    kept = desk.keep()
+    assert (desk.kept(), kept.gaps) == ({}, 1) if again else ({first.name: ["one", "two"]}, 0)
+
+
+def test_a_pod_that_is_made_anew_under_its_name_is_kept_behind_the_first(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+    kubelet = desk.kubelet
+    first = kubelet.pod("a-pods-0")
+    keeper = Killed(desk, desk._runner)
+    kubelet.write(first.name, "one", "two")
+    until(lambda: desk.kept() == {first.name: ["one", "two"]})
+    kubelet.delete(first.name)
+    second = kubelet.pod("a-pods-0")
+    kubelet.write(second.name, "three")
+    kubelet.finish(second.name)
+    kubelet.end_owner()
+    kept = keeper.wait()
+    assert desk.kept() == {"a-pods-0": ["one", "two", "three"]}
+    assert kept.pods == 2
+
+
+def gaps_met(desk: Desk) -> list[tuple[str | None, list[str]]]:
+    """Who goes through what was kept a line at a time: after which time something is missing, and what was read when
+    that was told."""
+    found: list[tuple[str | None, list[str]]] = []
+    read: list[Line] = []
+    position = None
+    while True:
+        lines, told = desk.page(ReadLogs(source=desk.run_source(), position=position, lines=1))
+        read, position = read + lines, told.position
+        found += [(gap.after, texts(read)) for gap in told.gaps]
+        if told.end:
+            return found
+
+
+def test_a_pod_that_vanished_while_nobody_kept_its_log_is_counted_as_a_gap(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+    kubelet = desk.kubelet
+    pod = kubelet.pod("a-pods-0")
+    keeper = Killed(desk, desk._runner)
+    kubelet.write(pod.name, "kept")
+    until(lambda: desk.kept() == {pod.name: ["kept"]})
+    keeper.kill()
+    kubelet.write(pod.name, "lost")
+    kubelet.delete(pod.name)
+    kubelet.end_owner()
+    kept = desk.keep()
+    assert (kept.lines, kept.gaps) == (1, 1)
+    assert gaps_met(desk) == [(stamp(desk.pages(desk.run_source())[0].position.at), ["kept"])]
+
+
+def test_a_log_that_its_node_rotated_away_meanwhile_is_counted_as_a_gap(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+    kubelet = desk.kubelet
+    pod = kubelet.pod("a-pods-0")
+    keeper = Killed(desk, desk._runner)
+    kubelet.write(pod.name, "kept")
+    until(lambda: desk.kept() == {pod.name: ["kept"]})
+    keeper.kill()
+    kubelet.write(pod.name, "lost")
+    kubelet.rotate(pod.name)
+    kubelet.write(pod.name, "found")
+    kubelet.finish(pod.name)
+    kubelet.end_owner()
+    kept = desk.keep()
+    assert desk.kept() == {pod.name: ["kept", "found"]}
+    assert kept.gaps == 1
+    assert gaps_met(desk) == [(stamp(desk.pages(desk.run_source())[0].position.at), ["kept", "found"])]
+
+
+def test_no_secret_that_a_program_prints_is_kept(desk: Desk) -> None:
+    kubelet = desk.kubelet
+    pod = kubelet.pod("a-pods-0")
+    kubelet.write(pod.name, "HF_TOKEN=hf_aaaaaaaaaaaaaaaaaaaaaa", "tokens/s: 5123")
+    kubelet.finish(pod.name)
+    kubelet.end_owner()
+    desk.keep()
+    assert desk.kept() == {pod.name: ["HF_TOKEN=[redacted]", "tokens/s: 5123"]}
