@@ -2,7 +2,7 @@
 
 One :class:`AwsClients` serves a process. ``read`` clients retry three times by botocore's standard mode; ``act``
 clients never retry by themselves: a lost answer to a create must not become a second resource (Temporal retries, after
-a look-up).
+a look-up). They send nothing for an attempt that Temporal has given up (``activities/fence.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import boto3
 from botocore.config import Config
 from temporalio import activity
 
-from activities import aws_calls
+from activities import aws_calls, fence
 from activities.context import attempt, bound, operation_id
 from activities.settings import VERSION, Settings
 from contracts.names import TAG_CLUSTER, TAG_CREATED_BY, TAG_OPERATION, TAG_RESOURCE, client_token
@@ -43,8 +43,10 @@ READ_SECONDS = 30
 class Clients:
     """Clients of one retry policy: one per service and region, made once (making one is not thread-safe)."""
 
-    def __init__(self, session: boto3.Session, attempts: int) -> None:
+    def __init__(self, session: boto3.Session, attempts: int, before_send: Callable[[], None] | None = None) -> None:
+        """``before_send`` is called right before each request; what it raises keeps the request back."""
         self._session = session
+        self._before_send = before_send
         self._config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
@@ -61,7 +63,10 @@ class Clients:
         with self._lock:
             if key not in self._clients:
                 make = cast(Any, self._session.client)
-                self._clients[key] = make(service, region_name=region, config=self._config)
+                made = make(service, region_name=region, config=self._config)
+                if (before := self._before_send) is not None:
+                    made.meta.events.register("before-send", lambda **_: before())
+                self._clients[key] = made
             return self._clients[key]
 
     def amp(self, region: str) -> Any:
@@ -118,7 +123,7 @@ class AwsClients:
         self.session.events.register("after-call", _name_the_service)
         self.session.events.register("after-call-error", _name_the_failed_service)
         self.read = Clients(self.session, attempts=3)
-        self.act = Clients(self.session, attempts=1)
+        self.act = Clients(self.session, attempts=1, before_send=fence.check)
 
 
 def _name_the_request(request: Any, **_: Any) -> None:

@@ -23,7 +23,7 @@ from typing import NamedTuple, NoReturn
 
 import yaml
 
-from activities import charts
+from activities import charts, fence
 from activities.aws import token
 from activities.context import attempt
 from activities.errors import clean, fail
@@ -36,6 +36,7 @@ PENDING = ("pending-install", "pending-upgrade", "pending-rollback", "uninstalli
 INSTALLED = ("deployed", "superseded")
 OWNER_LABEL = "instantstart-owner"
 QUICK_SECONDS = 60
+ACTING = frozenset({"upgrade", "rollback", "uninstall"})
 PASSING = (
     "connection re",
     "timeout",
@@ -102,6 +103,8 @@ class Helm:
 
         Killed with all it started when the activity is cancelled or ``seconds`` are over; dies with its worker.
         """
+        if arguments[0] in ACTING:
+            fence.check()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(
                 [*_tether(), self.binary, *arguments],

@@ -1,4 +1,4 @@
-"""What every activity gets: errors classified in one place, a heartbeat, and a context for logs."""
+"""What every activity gets: errors classified in one place, a heartbeat, a fence, and a context for logs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from temporalio import activity
+from temporalio.client import Client
 from temporalio.exceptions import CancelledError
 from temporalio.worker import (
     ActivityInboundInterceptor,
@@ -18,6 +19,7 @@ from temporalio.worker import (
 
 from activities.context import Bound, bound
 from activities.errors import classify
+from activities.fence import Fence, fence
 from activities.settings import Settings
 from contracts import measures
 from contracts.model import Ensured
@@ -28,13 +30,13 @@ HEARTBEAT_SECONDS = 4.0
 
 
 class ActivityInterceptor(Interceptor):
-    """Give to the worker (or to its plugin)."""
+    """Give to the worker (or to its plugin) with the worker's own client."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self._settings = settings or Settings()
+    def __init__(self, client: Client, settings: Settings | None = None) -> None:
+        self._client, self._settings = client, settings or Settings()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        return _Inbound(next, self._settings)
+        return _Inbound(next, self._client, self._settings)
 
 
 class _Remembering(ActivityOutboundInterceptor):
@@ -48,14 +50,19 @@ class _Remembering(ActivityOutboundInterceptor):
         self.last = details
         super().heartbeat(*details)
 
+    def newest(self) -> Sequence[Any]:
+        """The newest details: this attempt's, else an earlier attempt's."""
+        return self.info().heartbeat_details if self.last is None else self.last
+
     def repeat(self) -> None:
-        """Heartbeat with the newest details: this attempt's, else an earlier attempt's."""
-        super().heartbeat(*(self.info().heartbeat_details if self.last is None else self.last))
+        """Heartbeat with the newest details."""
+        super().heartbeat(*self.newest())
 
 
 class _Inbound(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, settings: Settings) -> None:
+    def __init__(self, next: ActivityInboundInterceptor, client: Client, settings: Settings) -> None:
         super().__init__(next)
+        self._client = client
         self._pace = settings.poll_seconds
         self._outbound: _Remembering | None = None
 
@@ -66,6 +73,8 @@ class _Inbound(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         info = activity.info()
         bound.set(_bound(input.args, info))
+        if self._outbound is not None:
+            fence.set(Fence(self._client, info, self._outbound.newest))
         tracing.annotate(
             temporal__activity_attempt=info.attempt,
             temporal__task_queue=info.task_queue,

@@ -22,6 +22,7 @@ from botocore.signers import RequestSigner
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from activities import fence
 from activities.aws import AwsClients
 from activities.errors import fail, is_absent
 from activities.kubernetes_calls import observed
@@ -130,7 +131,8 @@ def mint_token(aws: AwsClients, region: str, cluster: str) -> str:
 
 
 def api_client(connection: Connection) -> client.ApiClient:
-    """A client whose token renews itself. Retries are off: Temporal retries, honouring Retry-After."""
+    """A client whose token renews itself. Retries are off: Temporal retries, honouring Retry-After. What writes passes
+    the fence first."""
     configuration: Any = client.Configuration(host=connection.endpoint)
     configuration.ca_cert_data = connection.certificate_authority
     configuration.retries = urllib3.Retry(0, redirect=0)
@@ -145,7 +147,7 @@ def api_client(connection: Connection) -> client.ApiClient:
     api = client.ApiClient(configuration)
     _accept_eks_authority(api, connection.certificate_authority)
     rest: Any = api.rest_client
-    rest.request = observed(rest.request, connection.endpoint)
+    rest.request = fence.guarded(observed(rest.request, connection.endpoint))
     _note_dates(api)
     return api
 

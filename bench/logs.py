@@ -56,7 +56,7 @@ async def _run(report: Report) -> None:
                 client,
                 task_queue=queues.WAIT,
                 activities=[follower.follow, reading.read],
-                interceptors=[ActivityInterceptor()],
+                interceptors=[ActivityInterceptor(client)],
                 max_heartbeat_throttle_interval=telling,
                 default_heartbeat_throttle_interval=telling,
             ),

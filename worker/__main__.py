@@ -50,7 +50,7 @@ async def run(settings: WorkerSettings) -> None:
         loop.add_signal_handler(number, stop.set)
     client = await connect(interceptors=tracing.interceptors())
     await admit(client)
-    factory = WorkerFactory(client, settings, [ActivityInterceptor()])
+    factory = WorkerFactory(client, settings, [ActivityInterceptor(client)])
     hosted = workers(factory, settings, ClusterActivities(client), DriftChecks(client))
     log.info("hosting %s", ", ".join(worker.task_queue for worker in hosted))
     running = [asyncio.ensure_future(worker.run()) for worker in hosted]

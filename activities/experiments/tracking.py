@@ -17,6 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import NoCredentialsError
 from temporalio.exceptions import ApplicationError
 
+from activities import fence
 from activities.aws import AwsClients, user_agent
 from activities.errors import clean, fail, problem_of
 from contracts.problem import ProblemCode, UpstreamError
@@ -97,6 +98,8 @@ class Tracking:
         signed: Any = AWSRequest(method, url, data=body, headers=headers)
         SigV4Auth(credentials, SERVICE, self.region).add_auth(signed)
         signed.headers["User-Agent"] = user_agent()
+        if method not in fence.READS:
+            fence.check()
         return self._http.request(method, url, content=body or None, headers=dict(signed.headers))
 
     def _ask(self, method: str, route: str, query: str, body: bytes) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from temporalio import activity
@@ -56,9 +56,16 @@ class Outbound(ActivityOutboundInterceptor):
         self._root.beats.append(details)
 
 
+class Nobody:
+    """A client that is asked for nothing: these activities do not act."""
+
+    def get_async_activity_handle(self, *, task_token: bytes) -> None:
+        return None
+
+
 async def execute(function: Any, **info: Any) -> Root:
     root = Root()
-    chain = ActivityInterceptor(settings()).intercept_activity(root)
+    chain = ActivityInterceptor(cast(Any, Nobody()), settings()).intercept_activity(root)
     chain.init(Outbound(root))
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(environment.info, **{"workflow_id": "create-cluster/demo", **info})

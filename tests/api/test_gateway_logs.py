@@ -74,7 +74,7 @@ async def place(
         temporal,
         task_queue=queues.WAIT,
         activities=[reading.read, follower.follow],
-        interceptors=[ActivityInterceptor()],
+        interceptors=[ActivityInterceptor(temporal)],
         max_heartbeat_throttle_interval=telling,
         default_heartbeat_throttle_interval=telling,
         graceful_shutdown_timeout=timedelta(seconds=5),

@@ -62,7 +62,7 @@ def place(console: Console, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
                 console.temporal,
                 task_queue=queues.WAIT,
                 activities=[reading.read, follower.follow],
-                interceptors=[ActivityInterceptor()],
+                interceptors=[ActivityInterceptor(console.temporal)],
                 max_heartbeat_throttle_interval=telling,
                 default_heartbeat_throttle_interval=telling,
                 graceful_shutdown_timeout=timedelta(seconds=5),
