@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -101,8 +102,8 @@ async def test_an_attempt_that_stood_still_until_another_took_its_place_allocate
 class Temporal:
     """Answers heartbeats as it is told to, and keeps their details."""
 
-    def __init__(self, *answers: Exception | None) -> None:
-        self._answers = list(answers)
+    def __init__(self, *answers: Exception | None, late: float = 0) -> None:
+        self._answers, self._late = list(answers), late
         self.heard: list[Sequence[Any]] = []
 
     def get_async_activity_handle(self, *, task_token: bytes) -> Temporal:
@@ -111,6 +112,7 @@ class Temporal:
 
     async def heartbeat(self, *details: Any, rpc_timeout: timedelta) -> None:
         self.heard.append(details)
+        await asyncio.sleep(self._late)
         answer = self._answers.pop(0) if self._answers else None
         if answer is not None:
             raise answer
@@ -147,21 +149,26 @@ async def test_who_is_not_told_to_go_on_sends_nothing_and_may_be_tried_again(ans
     assert (problem(caught).code, caught.value.non_retryable, sent) == ("unavailable", False, [])
 
 
-async def test_an_answer_is_good_for_a_while_and_asking_repeats_the_newest_details(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_answer_that_comes_too_late_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FRESH_SECONDS", 0.02)
+    temporal = Temporal(None, GONE, late=0.05)
+    with pytest.raises(ApplicationError, match="given this attempt up"):
+        await beside(temporal, check)
+    assert len(temporal.heard) == 2
+
+
+async def test_an_answer_is_good_for_a_while_of_its_attempt_and_asking_repeats_the_newest_details() -> None:
     temporal = Temporal()
     await beside(temporal, check, check, check)
     assert temporal.heard == [({"polls": 3},)]
-    monkeypatch.setattr(module, "FRESH_SECONDS", 0.0)
-    await beside(temporal, check, check)
-    assert len(temporal.heard) == 3
+    await beside(temporal, check)
+    assert len(temporal.heard) == 2
 
 
 async def test_who_was_told_to_go_on_and_then_stood_still_is_told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FRESH_SECONDS", 0.0)
-    with pytest.raises(ApplicationError):
-        await beside(Temporal(None, GONE), check, check)
+    monkeypatch.setattr(module, "FRESH_SECONDS", 0.2)
+    with pytest.raises(ApplicationError, match="given this attempt up"):
+        await beside(Temporal(None, GONE), check, lambda: time.sleep(0.3), check)
 
 
 async def test_what_only_reads_asks_nobody() -> None:
