@@ -11,6 +11,7 @@ from typing import Any
 from activities.aws import AwsClients, pages
 from activities.errors import code_of, fail, is_absent
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 BATCH = 1000
 """Objects that one DeleteObjects takes."""
@@ -92,7 +93,8 @@ def _delete_objects(act: Any, ours: Any, objects: list[Any]) -> None:
         first = errors[0]
         fail(
             ProblemCode.DENIED if first.get("Code") == "AccessDenied" else ProblemCode.CONFLICT,
-            f"{len(errors)} objects of {ours['Bucket']} were not deleted; {first.get('Key')}: {first.get('Message')}",
+            f"not deleted of {ours['Bucket']}: {number_of(len(errors), 'object')}; "
+            f"{first.get('Key')}: {first.get('Message')}",
             "Look at the object's retention or the bucket's policy, or keep the bucket; then retry.",
             retryable=True,
         )

@@ -31,6 +31,7 @@ from activities.settings import Settings
 from contracts.drain import CORDON_NODES, DRAIN_NODES, UNCORDON_NODES, Cordoned, CordonNodes, Drained, DrainNodes
 from contracts.names import LABEL_DOMAIN
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 ANNOTATION_CORDONED = f"{LABEL_DOMAIN}/cordoned-by"
 """On nodes that were cordoned from here, the operation: only those are ever uncordoned."""
@@ -89,11 +90,11 @@ class DrainActivities:
             if datetime.now(UTC) >= deadline:
                 fail(
                     ProblemCode.NOT_READY,
-                    f"{len(left)} pods are left after {request.timeout_minutes} minutes: {shown}",
+                    f"{number_of(len(left), 'pod')} left after {number_of(request.timeout_minutes, 'minute')}: {shown}",
                     "Let the disruption budgets allow it (more replicas), or end the pods; then retry, or skip.",
                     retryable=True,
                 )
-            return Seen(f"{len(left)} pods to go: {shown}")
+            return Seen(f"{number_of(len(left), 'pod')} to go: {shown}")
 
         limit = DRAIN_NODES.limit
         return await wait_until(look, what="nodes without pods", limit=limit, poll_seconds=self._poll)

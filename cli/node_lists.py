@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cli.output import columns
+from contracts.words import number_of
 
 
 def node_group_lines(items: list[dict[str, Any]]) -> list[str]:
@@ -49,7 +50,7 @@ def usage_lines(summary: dict[str, Any]) -> list[str]:
     """Totals of the whole cluster."""
     lines = [
         f"{summary['ready']} of {summary['nodes']} nodes Ready, {summary['unhealthy']} unhealthy, "
-        f"{summary['pods']} pods, {summary['pods_pending']} pending"
+        f"{number_of(summary['pods'], 'pod')}, {summary['pods_pending']} pending"
     ]
     for each in summary["resources"]:
         pending = f", {each['pending']} more wanted by pending pods" if each["pending"] else ""

@@ -7,6 +7,7 @@ from collections import defaultdict
 from client.aio import GatewayProblem
 from contracts import endpoints
 from contracts.node_views import NodeView
+from contracts.words import number_of
 from mcp_server.asker import Asker
 
 _MOST_NODES = 200
@@ -35,9 +36,9 @@ def told(nodes: list[NodeView], more: int = 0) -> str:
     if not free:
         return "The cluster has no GPUs now."
     parts = (
-        f"{kind}: {sum(each)} of {devices[kind]} GPUs free on {len(each)} node{'s' if len(each) > 1 else ''}, "
+        f"{kind}: {sum(each)} of {devices[kind]} GPUs free on {number_of(len(each), 'node')}, "
         f"at most {max(each)} on one"
         for kind, each in sorted(free.items())
     )
-    beyond = f" ({more} more nodes were not looked at)" if more > 0 else ""
+    beyond = f" ({number_of(more, 'node')} more not looked at)" if more > 0 else ""
     return f"{'; '.join(parts)}{beyond}."

@@ -9,6 +9,7 @@ import streamlit as st
 from contracts import endpoints
 from contracts.cluster import ClusterView
 from contracts.operation import Phase
+from contracts.words import number_of
 from ui.links import operation_url
 from ui.operation_view import PHASES, title_of
 from ui.problems import problems_shown
@@ -76,5 +77,5 @@ def _table(rows: list[dict[str, Any]]) -> None:
         hide_index=True,
         height="content" if len(rows) <= 14 else 520,
         column_config={"Operation": st.column_config.LinkColumn(display_text=":material/open_in_new:", width=80)},
-        alt=f"{len(rows)} operations",
+        alt=number_of(len(rows), "operation"),
     )

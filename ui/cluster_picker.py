@@ -8,6 +8,7 @@ import streamlit as st
 from contracts import endpoints
 from contracts.access import Caller
 from contracts.cluster import ClusterSummary, ClusterView
+from contracts.words import number_of
 from ui.kept import kept
 from ui.links import page_link, parameter
 from ui.problems import problems_shown
@@ -136,7 +137,8 @@ def _to_choose_from() -> None:
             )
             st.caption(
                 f"{each.region} · EKS {each.eks_status or 'not there'} · HyperPod {each.hyperpod_status or 'not there'}"
-                f" · {each.nodes} nodes · {each.accelerators} accelerators · changed {ago(each.updated_at)}"
+                f" · {number_of(each.nodes, 'node')} · {number_of(each.accelerators, 'accelerator')}"
+                f" · changed {ago(each.updated_at)}"
             )
     if len(found) > _LISTED:
         st.caption(f"The newest {_LISTED} of {len(found)} or more: search for the others.")

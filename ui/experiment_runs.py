@@ -12,6 +12,7 @@ from contracts import endpoints
 from contracts.cluster import ClusterRecord
 from contracts.experiment_runs import MOST_COMPARED, ExperimentList, RunList, RunView, Value
 from contracts.experiments import TAG_PREFIX
+from contracts.words import number_of
 from ui.experiment_charts import histories_shown
 from ui.experiment_servers import server_names
 from ui.kept import kept
@@ -138,7 +139,7 @@ def _listed(tag: str, found: RunList, asked: Mapping[str, Any]) -> list[str]:
         key=f"{tag}/history/table",
         on_select="rerun",
         selection_mode="multi-row",
-        alt=f"{len(runs)} runs",
+        alt=number_of(len(runs), "run"),
     )
     chosen = [runs[position].run_id for position in picked.selection.rows if position < len(runs)]
     with st.container(horizontal=True, vertical_alignment="center"):

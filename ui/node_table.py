@@ -10,6 +10,7 @@ import streamlit as st
 from contracts import endpoints
 from contracts.answers import NodePage
 from contracts.node_views import NodeResource, NodesSummary, NodeView
+from contracts.words import number_of
 from ui.problems import problems_shown
 from ui.session import gateway
 from ui.times import at
@@ -94,7 +95,7 @@ def _drawn(scope: str, page: NodePage) -> list[str]:
         key=f"{scope}/table/{content}",
         on_select="rerun",
         selection_mode="multi-row",
-        alt=f"{len(names)} nodes",
+        alt=number_of(len(names), "node"),
     )
     return [names[place] for place in state.selection.rows if place < len(names)]
 
@@ -127,7 +128,7 @@ def _paging(scope: str, page: NodePage, number: int) -> None:
     tokens: list[str | None] = st.session_state[f"{scope}/pages"]
     last = max(1, -(-page.matching // PAGE_SIZE))
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{page.matching} nodes · page {number} of {last} · read {at(page.read_at)}")
+        st.caption(f"{number_of(page.matching, 'node')} · page {number} of {last} · read {at(page.read_at)}")
         if number > 1 and st.button("Back", key=f"{scope}/back", icon=":material/chevron_left:"):
             tokens.pop()
             st.rerun()

@@ -13,6 +13,7 @@ from contracts import endpoints
 from contracts.operation import Operation
 from contracts.training_parts import Restarts, TrainingState, Waiting
 from contracts.training_views import TrainingRunDetail, TrainingRunView
+from contracts.words import number_of
 from ui.diagnosis import diagnose_link
 from ui.kept import kept
 from ui.links import page_link
@@ -122,8 +123,12 @@ def _drawn(found: TrainingRunDetail) -> None:
 
 
 def _facts(view: TrainingRunView, now: datetime) -> str:
-    hardware = f"{view.nodes} × {view.instance_type}" if view.instance_type else f"{view.nodes} nodes"
-    told = [escaped(view.recipe), f"submitted by {view.submission.value}", f"{escaped(hardware)}, {view.gpus} GPUs"]
+    hardware = f"{view.nodes} × {view.instance_type}" if view.instance_type else number_of(view.nodes, "node")
+    told = [
+        escaped(view.recipe),
+        f"submitted by {view.submission.value}",
+        f"{escaped(hardware)}, {number_of(view.gpus, 'GPU')}",
+    ]
     if view.started_at is not None:
         told.append(f"began {ago(view.started_at, now)}")
     if view.finished_at is not None:
@@ -135,10 +140,10 @@ def _facts(view: TrainingRunView, now: datetime) -> str:
 def _waiting(waiting: Waiting) -> None:
     lines = [escaped(waiting.reason)]
     if waiting.pods_waiting:
-        lines.append(f"{waiting.pods_waiting} pods wait.")
+        lines.append(f"{number_of(waiting.pods_waiting, 'pod')} waiting.")
     if waiting.idle_nodes:
         cost = "no price is known" if waiting.idle_per_hour is None else _money(waiting.idle_per_hour, waiting.currency)
-        lines.append(f"Meanwhile {waiting.idle_nodes} nodes do nothing: {cost}.")
+        lines.append(f"Idle meanwhile: {number_of(waiting.idle_nodes, 'node')}, {cost}.")
     st.warning("**It waits.** " + " ".join(lines), icon=":material/hourglass_empty:")
 
 

@@ -19,6 +19,7 @@ from contracts.autoscalers import (
 )
 from contracts.catalogue import CREATE_AUTOSCALER, DELETE_AUTOSCALER
 from contracts.operation import Outcome, Start
+from contracts.words import number_of
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.parts import control_plane_of
 from workflows.plans import checks, checks_stage
@@ -101,9 +102,9 @@ class DeleteAutoscaler(Operation[DeleteAutoscalerSpec]):
                 asked.target or gone.target,
                 gone.replicas if gone.replicas is not None else asked.replicas,
             )
-            kept = (
-                f"{target} keeps {replicas} replicas" if replicas is not None else f"{target or 'its target'} is gone"
-            )
+            kept = f"{target or 'its target'} is gone"
+            if replicas is not None:
+                kept = f"{target} keeps {number_of(replicas, 'replica')}"
             run.detail(f"{self.spec.name} is gone; {kept}")
             return {"autoscaler": self.spec.name, "target": target, "replicas": replicas}
 

@@ -12,13 +12,14 @@ from contracts.cluster import ClusterSpec
 from contracts.lease import WHOLE_CLUSTER
 from contracts.operation import Outcome, Start
 from workflows.capacity import CAPACITY, capacity_stage
-from workflows.dependencies import DEPENDENCIES, dependencies_stage
+from workflows.dependencies import DEPENDENCIES, dependencies_stage, install_again
 from workflows.drift_checks import DRIFT_CHECKS, drift_stage
 from workflows.eks import CONTROL_PLANE, control_plane_stage
 from workflows.engine import Operation, Skipped, together
 from workflows.hyperpod import HYPERPOD, hyperpod_stage
 from workflows.identity import ACCESS, IDENTITY, access_stage, identity_stage
 from workflows.network import EGRESS, NETWORK, egress_stage, network_stage
+from workflows.parts import identity_of
 from workflows.preflight import PREFLIGHT, preflight_stage
 from workflows.storage import STORAGE, storage_stage
 from workflows.verification import VERIFICATION, verification_stage
@@ -87,7 +88,10 @@ class CreateCluster(Operation[ClusterSpec]):
             await storage_stage(self, lambda: self.spec.storage, control_plane, identity)
         except Skipped:
             workflow.logger.info("the cluster is finished without storage")
-        verified = await verification_stage(self, control_plane)
+        # Nobody else can install while this holds the whole cluster.
+        verified = await verification_stage(
+            self, control_plane, lambda run: install_again(run, self, control_plane, identity_of(self))
+        )
         await drift_stage(self)
         return verified
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from temporalio import workflow
+
 from contracts.dependencies import (
     COMPONENTS,
     ENSURE_ADDON,
@@ -31,6 +33,7 @@ from contracts.network import Scope
 from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.identity import own_bucket
 
+INSTALLED_AGAIN = "verification-installs-again"
 DEPENDENCIES = StagePlan("dependencies", "Dependencies", inputs=("components",))
 
 
@@ -94,6 +97,16 @@ async def install(
             installed[part.name].set()
 
     await together(*(one(component(name)) for name in installed))
+
+
+async def install_again(
+    run: StageRun, operation: Operation[Any], control_plane: ControlPlane, identity: Identity
+) -> None:
+    """What the record has of components, where others have taken some away since they were installed: what is as asked
+    is left alone."""
+    statuses = {each.name: each for each in operation.record.dependencies}
+    if workflow.patched(INSTALLED_AGAIN):
+        await install(run, operation.scope, control_plane, identity, list(statuses), statuses)
 
 
 async def await_components(

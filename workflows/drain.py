@@ -21,6 +21,7 @@ from contracts.drain import (
 )
 from contracts.problem import ProblemCode
 from contracts.queues import task_queue
+from contracts.words import number_of
 from workflows.engine import Operation, StageRun
 from workflows.engine.failures import Aborted, problem_of
 
@@ -59,7 +60,7 @@ async def drain_steps(
                 raise Aborted(f"stopped while draining: {found.detail}") from error
             run.detail(f"went on although {found.detail}")
             return
-        run.detail(f"{drained.evicted} pods have left {len(nodes)} nodes")
+        run.detail(f"{number_of(drained.evicted, 'pod')} moved away from {number_of(len(nodes), 'node')}")
         return
 
 

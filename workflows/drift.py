@@ -38,6 +38,7 @@ from contracts.network import Scope
 from contracts.operation import Outcome, Start
 from contracts.problem import ProblemCode, invalid, problem
 from contracts.queues import task_queue
+from contracts.words import number_of
 from workflows.drift_restore import restore
 from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.engine.failures import problem_of, refusal
@@ -212,7 +213,7 @@ class AdoptDrift(Operation[AdoptDriftSpec]):
         async def steps(run: StageRun) -> None:
             changes = changed_members(self.record, adopted(self.record, picked, workflow.now()))
             await run.record(**changes)
-            run.detail(f"{len(picked)} differences are what is recorded now")
+            run.detail(f"{number_of(len(picked), 'difference')} adopted")
 
         await self.stage(ADOPTING.name, steps)
         return {"adopted": _told(picked)}
@@ -240,7 +241,7 @@ class RestoreDrift(Operation[RestoreDriftSpec]):
 
         async def steps(run: StageRun) -> None:
             await restore(run, self, picked)
-            run.detail(f"{len(picked)} differences restored")
+            run.detail(f"{number_of(len(picked), 'difference')} restored")
 
         await self.stage(RESTORING.name, steps)
         await _look_stage(self, LOOKING_AGAIN.name, lambda state: self._settled(state, picked))

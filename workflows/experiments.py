@@ -44,6 +44,7 @@ from contracts.tracking_servers import (
     WaitForTrackingServer,
 )
 from contracts.tracking_servers import DELETE_TRACKING_SERVER as DELETE_SERVER
+from contracts.words import number_of
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.identity import own_bucket
 from workflows.parts import control_plane_of, identity_of
@@ -204,7 +205,9 @@ class DisconnectExperimentsOperation(_Access[DisconnectExperimentsSpec]):
 
     async def change(self, run: StageRun, about: dict[str, Any]) -> dict[str, Any]:
         gone = await run.act(REMOVE_EXPERIMENT_ACCESS, DisconnectExperiments(**about))
-        still = f"still reports to {len(gone.left)} servers" if gone.left else "reports to no server any more"
+        still = (
+            f"still reports to {number_of(len(gone.left), 'server')}" if gone.left else "reports to no server any more"
+        )
         run.detail("; ".join([f"{self.spec.namespace}/{self.spec.service_account} {still}", *gone.kept]))
         return gone.model_dump(mode="json")
 
@@ -242,8 +245,8 @@ class SyncExperimentsOperation(Operation[SyncExperimentsSpec]):
         async def copy(run: StageRun) -> dict[str, Any]:
             done = await run.wait(COPY, CarrySync(scope=self.scope, spec=self.spec, prepared=prepared))
             run.detail(
-                f"{done.runs} runs: {done.created} made, {done.updated} brought up to date, {done.unchanged} unchanged"
-                f"; {done.metrics} points written"
+                f"{number_of(done.runs, 'run')}: {done.created} made, {done.updated} brought up to date, "
+                f"{done.unchanged} unchanged; {number_of(done.metrics, 'point')} written"
             )
             return done.model_dump(mode="json")
 

@@ -32,6 +32,7 @@ from contracts.identity import (
 from contracts.network import ENSURE_COMPUTE_SUBNET, EnsureComputeSubnet, Network, Subnet
 from contracts.options import LOOK_UP_OPTIONS, LookUpOptions, Options
 from contracts.problem import invalid
+from contracts.words import number_of
 from workflows.capacity import place
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import refusal
@@ -95,7 +96,7 @@ async def hyperpod_stage(
             ),
         )
         await run.record(**ready.recorded(operation.record.hyperpod, names))
-        run.detail(f"{ready.cluster.name} {ready.cluster.status}, {ready.total} nodes Ready")
+        run.detail(f"{ready.cluster.name} {ready.cluster.status}, {number_of(ready.total, 'node')} Ready")
         return ready
 
     return await operation.stage(HYPERPOD.name, steps)

@@ -31,6 +31,7 @@ from contracts.node_groups import LIST_NODE_GROUPS, ListNodeGroups, NodeGroup
 from contracts.node_pools import LIST_NODE_POOLS, ListNodePools, NodePool
 from contracts.operation import Outcome, Start
 from contracts.problem import ProblemCode, problem
+from contracts.words import number_of
 from workflows.differences import differences
 from workflows.drift_checks import DRIFT_CHECKS, drift_stage
 from workflows.engine import Operation, StagePlan, StageRun, together
@@ -114,7 +115,7 @@ class ImportCluster(Operation[ImportClusterSpec]):
                 hyperpod_cluster_arn=hyperpod.arn if hyperpod else None,
             )
             adopted = await run.act(ADOPT, arns)
-            run.detail(f"{len(adopted.arns)} clusters carry this platform's tag")
+            run.detail(f"{number_of(len(adopted.arns), 'cluster')} tagged as this platform's")
 
         await self.stage(ADOPTION.name, steps)
 
@@ -188,8 +189,9 @@ async def workloads_stage(operation: Operation[Any], detected: Detected) -> Dete
             features=features,
         )
         run.detail(
-            f"{operation.record.node_total} HyperPod nodes, {len(node_groups)} node groups, "
-            f"{len(operation.record.dependencies)} components, {len(workloads.storage)} claims on S3 and FSx"
+            f"{number_of(operation.record.node_total, 'HyperPod node')}, {number_of(len(node_groups), 'node group')}, "
+            f"{number_of(len(operation.record.dependencies), 'component')}, "
+            f"{number_of(len(workloads.storage), 'claim')} on S3 and FSx"
         )
         return workloads
 

@@ -61,6 +61,7 @@ from contracts.network import Network, NetworkSpec
 from contracts.operation import Outcome, Start
 from contracts.options import LOOK_UP_OPTIONS, LookUpOptions
 from contracts.problem import Problem, invalid
+from contracts.words import number_of
 from workflows.capacity import place
 from workflows.drain import drain_steps, uncordon
 from workflows.engine import Operation, Skipped, StagePlan, StageRun
@@ -309,7 +310,8 @@ class UpdateInstanceGroup(Operation[UpdateInstanceGroupSpec]):
             )
             await parts.keep(run, self.spec.group, settled.cluster)
             changed = ", ".join(updated.changed_members) or "nothing had to be changed"
-            run.detail(f"{self.spec.group}: {changed}" + (f"; {settled.nodes} nodes have it" if settled.nodes else ""))
+            on = f"; on {number_of(settled.nodes, 'node')}" if settled.nodes else ""
+            run.detail(f"{self.spec.group}: {changed}{on}")
             return {"group": settled.group.model_dump(mode="json"), "changed": updated.changed_members}
 
         return await self.stage("update", steps)

@@ -51,6 +51,7 @@ from contracts.names import pool_keeper_id
 from contracts.operation import Outcome, Start
 from contracts.pool_moves import LEAVING, RESERVED, UNASSIGNED, counted, moves_for, reached, told
 from contracts.problem import ProblemCode, problem
+from contracts.words import number_of
 from workflows.deployments import ANSWERS, DEFAULT_STARTUP_MINUTES, FORM, startup_minutes
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import refusal
@@ -107,7 +108,7 @@ async def hand_out(run: StageRun, pool: PoolRef) -> PoolSeen:
         wish = seen.wish.assignments
         if moves := moves_for(wish, seen.pods):
             named = ", ".join(f"{move.source} → {move.target}" for move in moves[:3])
-            run.detail(f"{len(moves)} pods move: {named}{' …' if len(moves) > 3 else ''}")
+            run.detail(f"{number_of(len(moves), 'pod')} to move: {named}{' …' if len(moves) > 3 else ''}")
             await move_pods(run, pool, moves)
         elif reached(wish, seen.pods):
             return seen

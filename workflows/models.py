@@ -31,6 +31,7 @@ from contracts.models import (
 from contracts.operation import Outcome, Start
 from contracts.queues import task_queue
 from contracts.sizes import size_text
+from contracts.words import number_of
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import Aborted
 from workflows.parts import control_plane_of
@@ -121,7 +122,7 @@ class DownloadModel(Operation[DownloadSpec]):
             ),
         )
         run.detail(
-            f"{told.files} files, {size_text(told.size)}, {told.downloaded_files} of them downloaded, "
+            f"{number_of(told.files, 'file')}, {size_text(told.size)}, {told.downloaded_files} of them downloaded, "
             f"in {timedelta(seconds=round(told.seconds))}"
         )
         return told
@@ -130,7 +131,7 @@ class DownloadModel(Operation[DownloadSpec]):
         request = VerifyDownload(scope=self.scope, eks_cluster=self._eks_cluster, spec=self.spec, told=told)
         result = await run.act(VERIFY_DOWNLOAD, request)
         seen = "seen in the bucket" if result.verified_by == "storage" else "verified by the Job as it wrote them"
-        run.detail(f"{result.files} files in {result.claim}:{result.path}, {seen}")
+        run.detail(f"{number_of(result.files, 'file')} in {result.claim}:{result.path}, {seen}")
         return result.model_dump(mode="json")
 
     async def _clean(self) -> None:

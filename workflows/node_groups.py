@@ -40,6 +40,7 @@ from contracts.node_groups import (
     WaitForNodeGroup,
 )
 from contracts.operation import Outcome, Start
+from contracts.words import number_of
 from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.parts import control_plane_of, network_of
 from workflows.plans import checks, checks_stage
@@ -92,7 +93,8 @@ class CreateNodeGroup(Operation[NodeGroupSpec]):
             if resources:
                 plugins = EnsureDevicePlugins(scope=scope, eks_cluster=control_plane.name, resources=resources)
                 await run.act(ENSURE_DEVICE_PLUGINS, plugins)
-            await self._made(run, control_plane, role.arn, subnet_ids, template)
+            made = await self._made(run, control_plane, role.arn, subnet_ids, template)
+            await run.record_made(node_groups=_with(self.record.node_groups, made))
             ready = await run.wait(
                 WAIT_FOR_NODE_GROUP,
                 WaitForNodeGroup(
@@ -197,7 +199,8 @@ class ScaleNodeGroupOperation(Operation[ScaleNodeGroupSpec]):
         async def steps(run: StageRun) -> NodeGroup:
             spec, scope = self.spec, self.scope
             scale = ScaleNodeGroup(scope=scope, eks_cluster=control_plane.name, spec=spec)
-            await run.act(SCALE_NODE_GROUP_TO, scale)
+            scaled = await run.act(SCALE_NODE_GROUP_TO, scale)
+            await run.record_made(node_groups=_with(self.record.node_groups, scaled))
             ready = await run.wait(
                 WAIT_FOR_NODE_GROUP,
                 WaitForNodeGroup(
@@ -255,6 +258,10 @@ class DeleteNodeGroup(Operation[DeleteNodeGroupSpec]):
         return await self.stage("leftovers", clean_up)
 
 
+def _with(groups: list[NodeGroup], seen: NodeGroup) -> list[NodeGroup]:
+    return [*(each for each in groups if each.name != seen.name), seen]
+
+
 async def record_node_groups(run: StageRun, operation: Operation[Any], control_plane: ControlPlane) -> None:
     """Put all node groups into the cluster's record as they are now: another operation may have changed another one
     meanwhile."""
@@ -269,5 +276,5 @@ def reference(operation: Operation[Any], control_plane: ControlPlane, name: str)
 
 def describe(group: NodeGroup) -> str:
     """``ng-1: 2 of 2 nodes Ready with 2 accelerators``."""
-    accelerators = f" with {group.accelerators} accelerators" if group.accelerators else ""
+    accelerators = f" with {number_of(group.accelerators, 'accelerator')}" if group.accelerators else ""
     return f"{group.name}: {group.ready} of {group.desired} nodes Ready{accelerators}"

@@ -70,10 +70,12 @@ class CreateNodePool(Operation[NodePoolSpec]):
                     scope=scope, eks_cluster=cluster, name=spec.name, instance_groups=list(spec.instance_groups)
                 ),
             )
-            await run.act(
+            made = await run.act(
                 ENSURE_NODE_POOL,
                 EnsureNodePool(scope=scope, eks_cluster=cluster, hyperpod_cluster=hyperpod.name, spec=spec),
             )
+            others = [each for each in self.record.node_pools if each.name != spec.name]
+            await run.record_made(node_pools=[*others, made])
             ready = await run.wait(WAIT_FOR_NODE_POOL, NodePoolRef(scope=scope, eks_cluster=cluster, name=spec.name))
             await record_node_pools(run, self, cluster)
             run.detail(f"{spec.name} is Ready: nodes of {', '.join(ready.instance_groups)} come when pods need them")

@@ -39,6 +39,7 @@ from contracts.nodes import (
 )
 from contracts.operation import Outcome, Start
 from contracts.problem import FieldError, ProblemCode, problem
+from contracts.words import number_of
 from workflows.drain import drain_steps, uncordon
 from workflows.engine import Operation, Skipped, StagePlan, StageRun
 from workflows.engine.failures import Aborted, refusal
@@ -119,7 +120,7 @@ class NodesOperation(Operation[Spec]):
         if self._refused:
             raise refusal(self._refusal())
         so = f", under way already for {under_way} of them" if under_way else ""
-        run.detail(f"{self.verb} accepted for {_nodes(len(self._accepted))}{so}")
+        run.detail(f"{self.verb} accepted for {number_of(len(self._accepted), 'node')}{so}")
 
     def _refusal(self) -> Any:
         positions = {name: position for position, name in enumerate(self.spec.nodes)}
@@ -183,7 +184,7 @@ class NodesOperation(Operation[Spec]):
         return self._cordoned
 
     def _summary(self, back: NodesBack) -> str:
-        return f"{_nodes(len(back.outcomes))} back and Ready"
+        return f"{number_of(len(back.outcomes), 'node')} back and Ready"
 
     def _result(self, back: NodesBack | None) -> dict[str, Any]:
         cluster = back.cluster if back is not None else self.record.hyperpod
@@ -235,7 +236,7 @@ class ReplaceNodes(NodesOperation[ReplaceNodesSpec]):
 
     def _summary(self, back: NodesBack) -> str:
         pairs = [f"{each.before} → {each.now}" for each in back.outcomes[:SHOWN]]
-        return f"{_nodes(len(back.outcomes))} replaced and Ready: {', '.join(pairs)}" + _more(back)
+        return f"{number_of(len(back.outcomes), 'node')} replaced and Ready: {', '.join(pairs)}" + _more(back)
 
 
 @workflow.defn(name=DELETE.name)
@@ -270,7 +271,7 @@ class DeleteNodes(NodesOperation[DeleteNodesSpec]):
 
     def _summary(self, back: NodesBack) -> str:
         names = ", ".join(each.before for each in back.outcomes[:SHOWN])
-        return f"{_nodes(len(back.outcomes))} gone: {names}{_more(back)}"
+        return f"{number_of(len(back.outcomes), 'node')} gone: {names}{_more(back)}"
 
 
 def _chunks(nodes: list[NodeIdentity], size: int) -> Iterator[list[NodeIdentity]]:
@@ -281,10 +282,6 @@ def _chunks(nodes: list[NodeIdentity], size: int) -> Iterator[list[NodeIdentity]
 def _not_accepted(cordoned: list[str], accepted: list[NodeIdentity]) -> list[str]:
     going = {each.kubernetes_name for each in accepted}
     return [name for name in cordoned if name not in going]
-
-
-def _nodes(number: int) -> str:
-    return f"{number} node" if number == 1 else f"{number} nodes"
 
 
 def _more(back: NodesBack) -> str:

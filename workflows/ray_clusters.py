@@ -24,6 +24,7 @@ from contracts.ray_clusters import (
     WatchRayCluster,
 )
 from contracts.ray_parts import ray_version_of
+from contracts.words import number_of
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.parts import control_plane_of
 from workflows.plans import check, checks, checks_stage
@@ -72,7 +73,7 @@ class CreateRayCluster(Operation[RayClusterSpec]):
             )
             watched = WatchRayCluster(**place(), generation=applied.generation, workers=self.spec.workers)
             runs = await run.wait(WAIT_FOR_RAY_CLUSTER, watched)
-            run.detail(f"head and {runs.workers} workers ready on {', '.join(runs.nodes) or 'no node'}")
+            run.detail(f"head and {number_of(runs.workers, 'worker')} ready on {', '.join(runs.nodes) or 'no node'}")
             return runs
 
         async def dashboard(run: StageRun) -> DashboardAnswered:

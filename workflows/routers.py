@@ -35,6 +35,7 @@ from contracts.routers import (
     WatchWorkers,
     WorkersListed,
 )
+from contracts.words import number_of
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.parts import control_plane_of
 from workflows.plans import check, checks, checks_stage
@@ -109,7 +110,7 @@ class CreateRouter(Operation[RouterSpec]):
                 port=spec.port,
             )
             listed = await run.wait(WAIT_FOR_ROUTER_WORKERS, watched)
-            run.detail(f"it sees {listed.workers} servers of {spec.target.words}")
+            run.detail(f"it sees {number_of(listed.workers, 'server')} of {spec.target.words}")
             return listed
 
         async def address(run: StageRun) -> PublicAddress | None:

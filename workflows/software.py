@@ -21,6 +21,7 @@ from contracts.software import (
     UpdateSoftwareSpec,
     WaitForSoftware,
 )
+from contracts.words import number_of
 from workflows.engine import Operation, StagePlan, StageRun
 from workflows.engine.failures import problem_of
 from workflows.parts import control_plane_of, hyperpod_of
@@ -89,7 +90,11 @@ class UpdateSoftwareOfGroups(Operation[UpdateSoftwareSpec]):
                 self._before = None
             raise
         await run.record(**updated.recorded(self.record.hyperpod))
-        run.detail("; ".join(f"{each.group} on {_software(each)}, {each.nodes} nodes Ready" for each in updated.groups))
+        run.detail(
+            "; ".join(
+                f"{each.group} on {_software(each)}, {number_of(each.nodes, 'node')} Ready" for each in updated.groups
+            )
+        )
         return updated, asked.unchanged
 
 

@@ -80,13 +80,13 @@ async def storage_stage(
 async def settle(run: StageRun, operation: Operation[Any], control_plane: ControlPlane, made: Claim) -> dict[str, Any]:
     """Wait until a claim is Bound, try it, and record it."""
     scope, cluster = operation.scope, control_plane.name
+    await run.record_made(storage=_with(operation.record.storage, made))
     waited = WaitForClaim(scope=scope, eks_cluster=cluster, claim=made.claim, namespace=made.namespace)
     claim = await run.wait(WAIT_FOR_CLAIM, waited)
     probe = await try_claim(run, operation, cluster, claim)
     tried = f"a pod on {probe.node} has used it" if probe.state is ProbeState.VERIFIED else probe.detail
     run.detail(f"{claim.namespace}/{claim.claim} {claim.phase} on {claim.source}; {tried}")
-    others = [each for each in operation.record.storage if not _is_same(each, claim.namespace, claim.claim)]
-    await run.record(storage=[*others, claim])
+    await run.record(storage=_with(operation.record.storage, claim))
     return {
         **claim.model_dump(mode="json"),
         "verification": {"state": probe.state.value, "node": probe.node, "detail": probe.detail},
@@ -214,6 +214,10 @@ class DeleteStorage(Operation[DeleteStorageSpec]):
 
 def lease(namespace: str, claim: str) -> str:
     return f"storage/{namespace}/{claim}"
+
+
+def _with(claims: list[Claim], seen: Claim) -> list[Claim]:
+    return [*(each for each in claims if not _is_same(each, seen.namespace, seen.claim)), seen]
 
 
 def _is_same(each: Claim, namespace: str, claim: str) -> bool:

@@ -40,6 +40,7 @@ from contracts.training_activities import (
     WatchTraining,
 )
 from contracts.training_parts import Submission, TrainingState, remark_on, reported_text
+from contracts.words import number_of
 from workflows.engine import Operation, Skipped, StagePlan, StageRun, together
 from workflows.engine.failures import Aborted, problem_of, refusal
 from workflows.parts import control_plane_of
@@ -283,8 +284,9 @@ class RunTraining(Operation[TrainingSpec]):
                 run.detail(f"as far as they were read: {problem_of(error).detail}")
                 return
             self._kept = kept
-            gaps = f", {kept.gaps} gaps" if kept.gaps else ""
-            run.detail(f"{kept.lines} lines of {kept.pods} pods, {size_text(kept.size)} in {kept.prefix}{gaps}")
+            gaps = f", {number_of(kept.gaps, 'gap')}" if kept.gaps else ""
+            lines = f"{number_of(kept.lines, 'line')} of {number_of(kept.pods, 'pod')}"
+            run.detail(f"{lines}, {size_text(kept.size)} in {kept.prefix}{gaps}")
             # Whether there is another attempt may be long in coming.
             self.progress.flush()
 

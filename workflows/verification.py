@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from contracts.eks import ControlPlane
@@ -11,6 +12,7 @@ from contracts.node_groups import LIST_NODE_GROUPS, ListNodeGroups
 from contracts.node_pools import LIST_NODE_POOLS, ListNodePools
 from contracts.problem import ProblemCode, problem
 from contracts.storage import WAIT_FOR_CLAIM, Claim, WaitForClaim
+from contracts.words import number_of
 from workflows.dependencies import await_components
 from workflows.engine import Operation, StagePlan, StageRun, together
 from workflows.engine.failures import refusal
@@ -18,10 +20,20 @@ from workflows.engine.failures import refusal
 VERIFICATION = StagePlan("verification", "Verification")
 
 
-async def verification_stage(operation: Operation[Any], control_plane: ControlPlane) -> dict[str, Any]:
-    """Components, nodes and claims as they are now; returns the summary that the operation ends with."""
+async def verification_stage(
+    operation: Operation[Any],
+    control_plane: ControlPlane,
+    before_retry: Callable[[StageRun], Awaitable[None]] | None = None,
+) -> dict[str, Any]:
+    """Components, nodes and claims as they are now; returns the summary that the operation ends with. ``before_retry``
+    is done first when somebody has the stage tried again."""
+    looked = False
 
     async def steps(run: StageRun) -> dict[str, Any]:
+        nonlocal looked
+        if looked and before_retry is not None:
+            await before_retry(run)
+        looked = True
         record = operation.record
         scope = operation.scope
         await run.act(VERIFY_ACCESS, VerifyAccess(scope=scope, eks_cluster=control_plane.name))
@@ -35,7 +47,8 @@ async def verification_stage(operation: Operation[Any], control_plane: ControlPl
             await run.record(**nodes.recorded(operation.record.hyperpod))
         await _groups_and_pools(run, operation, control_plane)
         run.detail(
-            f"{len(components)} components, {operation.record.node_total} nodes and {len(claims)} claims verified"
+            f"{number_of(len(components), 'component')}, {number_of(operation.record.node_total, 'node')} and "
+            f"{number_of(len(claims), 'claim')} verified"
         )
         return summary(operation)
 
@@ -109,7 +122,7 @@ async def _nodes(run: StageRun, operation: Operation[Any], control_plane: Contro
         raise refusal(
             problem(
                 ProblemCode.NOT_READY,
-                f"{not_ready} nodes are not Ready ({', '.join(unready) or 'none'}), {missing} are missing",
+                f"not Ready: {number_of(not_ready, 'node')} ({', '.join(unready) or 'none'}), missing: {missing}",
                 remedy="Look at the nodes' conditions and the cluster's events, then retry.",
                 retryable=True,
             )

@@ -35,6 +35,7 @@ NEEDS_NODES = "InsufficientNumberOfReplicas"
 """The one health issue of an add-on that more nodes mend."""
 LOST = "K8sResourceNotFound"
 """The health issue of an add-on of which somebody has deleted something; EKS makes that again with an update alone."""
+MISSING_REMEDY = "Install it again (install-dependencies; a creation does so itself), then retry."
 
 
 class AddonActivities:
@@ -115,7 +116,7 @@ class AddonActivities:
             if found is None:
                 memory.notes["absent"] = memory.notes.get("absent", 0) + 1
                 if memory.notes["absent"] > 3:
-                    remedy = "Retry the stage that installs it."
+                    remedy = MISSING_REMEDY
                     fail(ProblemCode.NOT_FOUND, f"There is no add-on {request.name}", remedy)
                 return Seen(f"{request.name} not visible yet")
             status, version = found["status"], found["addonVersion"]

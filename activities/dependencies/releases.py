@@ -8,6 +8,7 @@ from kubernetes import client
 from temporalio import activity
 
 from activities import charts
+from activities.dependencies.addons import MISSING_REMEDY
 from activities.errors import fail
 from activities.helm import Helm, Revision, helm_for
 from activities.kubernetes import REQUEST_TIMEOUT, KubernetesClients
@@ -24,6 +25,7 @@ from contracts.dependencies import (
     VerifyRelease,
 )
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 
 class ReleaseActivities:
@@ -83,12 +85,12 @@ class ReleaseActivities:
             fail(
                 ProblemCode.NOT_READY,
                 f"Helm release {chart.release} has lost {words(lost)}",
-                "Install the component again, then retry.",
+                MISSING_REMEDY,
                 retryable=True,
             )
         wanted = sum(each.status.desired_number_scheduled or 0 for each in sets)
         ready = sum(each.status.number_ready or 0 for each in sets)
-        pods = f"{len(sets)} DaemonSets, {ready} of {wanted} pods ready"
+        pods = f"{number_of(len(sets), 'DaemonSet')}, {ready} of {wanted} pods ready"
         detail = f"{revision.chart} revision {revision.number} deployed; {pods}"
         if not wanted:
             state = ComponentState.WAITING_FOR_NODES if sets else ComponentState.READY

@@ -16,6 +16,7 @@ from activities.node_pools.objects import NODE_POOL, Object, list_all
 from activities.nodes.pods import live_pods
 from activities.nodes.sight import Raw, count, is_ready, labels_of, nodes_of
 from activities.nodes.view import use_of
+from contracts.words import number_of
 
 WORDS = {NVIDIA: "GPUs", EFA: "EFA interfaces", "cpu": "CPUs"}
 REPELS = frozenset({"NoSchedule", "NoExecute"})
@@ -51,8 +52,9 @@ class TypeRoom:
 
     def words(self) -> str:
         if not self.gpus:
-            return f"{self.nodes} nodes without GPUs"
-        return f"{self.nodes} nodes, {self.free} of {self.gpus} GPUs free, room for {self.slots} replicas"
+            return f"{number_of(self.nodes, 'node')} without GPUs"
+        room = f"room for {number_of(self.slots, 'replica')}"
+        return f"{number_of(self.nodes, 'node')}, {self.free} of {self.gpus} GPUs free, {room}"
 
 
 @dataclass

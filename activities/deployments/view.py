@@ -76,7 +76,7 @@ def _state(found: Raw, pods: list[Raw], wanted: int, ready: int) -> tuple[Deploy
     """State, Kubernetes' word for what is in the way, and a line on it."""
     line = f"{ready} of {wanted} ready"
     if found["metadata"].get("deletionTimestamp"):
-        return DeploymentState.DELETING, None, f"it is being deleted; {len(pods)} pods are left"
+        return DeploymentState.DELETING, None, f"it is being deleted; pods left: {len(pods)}"
     if wanted == 0:
         return DeploymentState.STOPPED, None, "scaled to 0"
     status = found.get("status") or {}

@@ -93,7 +93,7 @@ class DeploymentWaits:
             return Seen(f"{line}: {troubles[0].detail}")
         if waiting:
             return Seen(f"{line}: {trouble.progress(api, waiting)}")
-        return Seen(f"{line}: {old} replicas of the former form are ending" if old > 0 else f"{line}: pods are made")
+        return Seen(f"{line}: replicas of the former form that end: {old}" if old > 0 else f"{line}: pods are made")
 
     def _lasting(self, troubles: list[Trouble], memory: Memory, patient: bool) -> None:
         """Raise the problem of what has lasted; by reason, so that a pod's restart does not begin it anew."""

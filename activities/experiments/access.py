@@ -41,6 +41,7 @@ from contracts.names import (
 )
 from contracts.network import Scope
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 ENDED = ("Succeeded", "Failed")
@@ -230,7 +231,9 @@ class AccessToExperiments:
                 if each.spec.service_account_name == name and each.status.phase not in ENDED
             ]
             if users:
-                kept.append(f"service account {namespace}/{name}: {len(users)} pods run as it, {users[0]} for one")
+                kept.append(
+                    f"service account {namespace}/{name}: used by {number_of(len(users), 'pod')}, {users[0]} for one"
+                )
                 return False
             core.delete_namespaced_service_account(name, namespace, _request_timeout=REQUEST_TIMEOUT)
         return True

@@ -30,6 +30,7 @@ from contracts.experiments import (
     SyncExperimentsSpec,
 )
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 PAUSE = 0.01
 """Between runs: nothing is waited for."""
@@ -120,7 +121,7 @@ class ExperimentSync:
                     _count(notes, copied.created, copied.changed, copied.metrics)
                     if copied.finished:
                         done += 1
-                detail = f"{done} of {len(waiting)} runs, {notes.get('metrics', 0)} points written"
+                detail = f"{done} of {len(waiting)} runs, {number_of(notes.get('metrics', 0), 'point')} written"
                 if done < len(waiting):
                     return Seen(detail)
                 created, updated = notes.get("created", 0), notes.get("updated", 0)

@@ -34,6 +34,7 @@ from contracts.hyperpod import (
 )
 from contracts.names import ClusterNames
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 EVERYTHING = "*"
 """In ``replacing``: the whole cluster goes and is made anew."""
@@ -119,7 +120,8 @@ class HyperPodActivities:
         if nodes:
             fail(
                 ProblemCode.NOT_READY,
-                f"HyperPod cluster {name} Failed with {nodes} nodes: {found.get('FailureMessage', 'no reason given')}",
+                f"HyperPod cluster {name} Failed with {number_of(nodes, 'node')}: "
+                f"{found.get('FailureMessage', 'no reason given')}",
                 "Save what is on its nodes, delete the cluster, and retry.",
             )
         self._aws.act.sagemaker(request.scope.region).delete_cluster(ClusterName=name)
@@ -140,7 +142,8 @@ class HyperPodActivities:
                 if current.get("CurrentCount", 0):
                     fail(
                         ProblemCode.CONFLICT,
-                        f"Instance group {group.spec.name} has {current['CurrentCount']} nodes and differs: {shown}",
+                        f"Instance group {group.spec.name} has {number_of(current['CurrentCount'], 'node')} and "
+                        f"differs: {shown}",
                         "Ask for what exists, add a group of another name, or delete the group first.",
                     )
                 replaced.append(group.spec.name)
@@ -178,7 +181,10 @@ class HyperPodActivities:
             if not left:
                 return Seen("the groups are gone", GroupsGone(groups=request.groups))
             return Seen(
-                ", ".join(f"{g['InstanceGroupName']} {g.get('Status', '')} ({g['CurrentCount']} nodes)" for g in left)
+                ", ".join(
+                    f"{g['InstanceGroupName']} {g.get('Status', '')} ({number_of(g['CurrentCount'], 'node')})"
+                    for g in left
+                )
             )
 
         limit = WAIT_FOR_GROUPS_GONE.limit

@@ -38,6 +38,7 @@ from contracts.instance_groups import (
     UpdateInstanceGroupSpec,
 )
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 LAST_GROUP = (
     "It is the last instance group of {cluster}: delete the HyperPod level of the cluster instead (delete-cluster with "
@@ -83,7 +84,7 @@ class InstanceGroupActivities:
             if current.get("CurrentCount", 0):
                 fail(
                     ProblemCode.CONFLICT,
-                    f"Instance group {spec.name} has {current['CurrentCount']} nodes and differs: {shown}",
+                    f"Instance group {spec.name} has {number_of(current['CurrentCount'], 'node')} and differs: {shown}",
                     "Ask for what exists, or give the new group another name.",
                     field="/name",
                 )
@@ -146,7 +147,12 @@ class InstanceGroupActivities:
 
 def other_members(asked: Specification, same: Specification) -> list[str]:
     """Members that are asked and that the group has otherwise; what was left out is the service's to choose."""
-    return [name for name, value in asked.items() if name != "InstanceCount" and same.get(name) != value]
+    return [name for name in asked if name != "InstanceCount" and _by_meaning(asked, name) != _by_meaning(same, name)]
+
+
+def _by_meaning(group: Specification, member: str) -> Any:
+    value = group.get(member)
+    return _labels_and_taints(value or {}) if member == "KubernetesConfig" else value
 
 
 def changed_members(same: Specification, changes: UpdateInstanceGroupSpec) -> Specification:

@@ -31,6 +31,7 @@ from contracts.instance_groups import (
     SetCount,
 )
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 Item = TypeVar("Item")
 
@@ -68,7 +69,7 @@ class ScalingActivities:
             target=target,
             current=current,
             nodes=[each.identifier for each in chosen],
-            busy=[f"{each.identifier} ({each.user_pods} pods)" for each in chosen if each.user_pods],
+            busy=[f"{each.identifier} ({number_of(each.user_pods, 'pod')})" for each in chosen if each.user_pods],
         )
 
     @activity.defn(name=ADD_NODES.name)
@@ -149,7 +150,10 @@ def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 
 def _not_added(error: Any) -> NoReturn:
     """Why nodes were not added. (SageMaker API: BatchAddClusterNodesError)"""
-    code, detail = error["ErrorCode"], f"{error['FailedCount']} nodes were not added: {error.get('Message', '')}"
+    code, detail = (
+        error["ErrorCode"],
+        f"not added: {number_of(error['FailedCount'], 'node')}: {error.get('Message', '')}",
+    )
     if code == "InvalidInstanceGroupStatus":
         fail(ProblemCode.BUSY, detail, "The platform tries again when the group is ready for it.", retry=True)
     if code == "InstanceGroupNotFound":

@@ -17,6 +17,7 @@ from activities.nodes.sight import Raw, labels_of, nodes_of
 from activities.polling import Memory, Seen, wait_until
 from activities.settings import Settings
 from contracts.instance_groups import WAIT_FOR_UPDATE, GroupSettled, UpdateInstanceGroupSpec, WaitForUpdate
+from contracts.words import number_of
 
 SHOWN = 3
 
@@ -49,7 +50,9 @@ class SettledActivities:
                 with api_client(connection[0]) as api:
                     nodes = [node for node in nodes_of(api) if labels_of(node).get(LABEL_GROUP) == request.group]
                 if lacking := [node["metadata"]["name"] for node in nodes if _lacks(node, request.changes)]:
-                    return Seen(f"{len(lacking)} nodes lack what was asked: {', '.join(lacking[:SHOWN])}")
+                    return Seen(
+                        f"what was asked is lacking on {number_of(len(lacking), 'node')}: {', '.join(lacking[:SHOWN])}"
+                    )
             return Seen(
                 f"{request.group} is as asked",
                 GroupSettled(cluster=as_cluster(found, changed=True), group=as_group(group), nodes=len(nodes)),

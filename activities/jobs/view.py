@@ -12,6 +12,7 @@ from typing import Any
 from activities.errors import clean
 from activities.nodes.sight import Raw, labels_of
 from contracts.jobs import JobPod, JobState, JobView
+from contracts.words import number_of
 
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 ENDS = (
@@ -101,16 +102,12 @@ def _state(job: Raw, spec: Raw, status: Raw) -> tuple[JobState, str | None, str 
 
 def _awaited(spec: Raw, status: Raw, active: int) -> str:
     if active:
-        return f"{_pods(active)} without a node, or not Ready yet"
+        return f"{number_of(active, 'pod')} without a node, or not Ready yet"
     if spec.get("parallelism", 1) == 0:
         return "its parallelism is 0: no pods are made"
     if failed := status.get("failed"):
-        return f"{_pods(failed)} failed; the next one comes after a back-off"
+        return f"{number_of(failed, 'pod')} failed; the next one comes after a back-off"
     return "its pods are not made yet"
-
-
-def _pods(number: int) -> str:
-    return f"{number} pod" if number == 1 else f"{number} pods"
 
 
 def _words(condition: Raw) -> str | None:

@@ -28,6 +28,7 @@ from activities.polling import HEARTBEAT_SECONDS, WORKER_SHUTDOWN
 from activities.settings import Settings
 from contracts.log_lines import Position, StreamKey, stamp
 from contracts.logs import KEEP_LOGS, KeepLogs, LogsKept
+from contracts.words import number_of
 
 UNWRITTEN_SECONDS = (4.0, 30.0)
 """A line is in the bucket so long after it was read: at first soon, for the sake of short runs; later in chunks of a
@@ -247,7 +248,9 @@ class _Keeping:
         following = sum(not task.done() for task in self._tasks.values())
         kept = sum(writer.lines for writer in self._writers.values())
         waiting = sum(writer.gathered for writer in self._writers.values())
-        return {"detail": f"{following} logs are followed, {kept} lines kept, {waiting} about to be"}
+        return {
+            "detail": f"{number_of(following, 'log')} followed, {number_of(kept, 'line')} kept, {waiting} about to be"
+        }
 
 
 def _row(

@@ -48,6 +48,7 @@ from contracts.names import (
 )
 from contracts.pool_moves import LEAVING, RESERVED, UNASSIGNED
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Of pods that are Ready alike, those with the lower cost go first; without it, it is 0.
@@ -258,7 +259,7 @@ def too_few(wish: Wish, replicas: int) -> tuple[str, str]:
 def too_many(wish: Wish, name: str, size: int) -> tuple[str, str]:
     """Why a pool's pods cannot be handed out so, and what to do about it."""
     asked = ", ".join(f"{service} {count}" for service, count in sorted(wish.assignments.items()))
-    detail = f"{wish.total} pods are asked for ({asked}), and {name} has {size}"
+    detail = f"{number_of(wish.total, 'pod')} asked for ({asked}), and {name} has {size}"
     return detail, "Ask for fewer, or scale the pool up first (scale-model-pool)."
 
 

@@ -19,6 +19,7 @@ from contracts.model_pools import ModelPoolSpec, Wish
 from contracts.names import ANNOTATION_ASSIGNMENTS, ANNOTATION_SPEC, LABEL_BUSINESS, LABEL_MODEL_POOL
 from contracts.pool_moves import UNASSIGNED, PoolPod
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 LABEL_SERVICE = "kubernetes.io/service-name"
 """On an EndpointSlice: the Service whose endpoints it lists. (Kubernetes: EndpointSlices)"""
@@ -83,7 +84,10 @@ def wish_of(found: Raw) -> tuple[Wish, str | None]:
         return Wish(), f"annotation {ANNOTATION_ASSIGNMENTS} is not understood: {where}: {first['msg']}"
     size = found["spec"].get("replicas", 1)
     if wish.total > size:
-        return Wish(), f"annotation {ANNOTATION_ASSIGNMENTS} asks for {wish.total} pods, and the pool has {size}"
+        return (
+            Wish(),
+            f"annotation {ANNOTATION_ASSIGNMENTS} asks for {number_of(wish.total, 'pod')}, and the pool has {size}",
+        )
     return wish, None
 
 

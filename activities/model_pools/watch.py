@@ -37,7 +37,7 @@ from contracts.model_pools import (
 from contracts.names import ANNOTATION_LEFT, public_service
 from contracts.pool_moves import LEAVING, UNASSIGNED, moves_for, reached, told
 from contracts.problem import ProblemCode
-from contracts.words import some
+from contracts.words import number_of, some
 
 IDLE_LOOKS = 2
 """So many looks in a row must find no request under way: one may have been sent just before the pod was left out."""
@@ -86,7 +86,7 @@ class ModelPoolWaits:
             memory.notes["idle"] = memory.notes.get("idle", 0) + 1 if running == 0 else 0
             if memory.notes["idle"] >= IDLE_LOOKS:
                 return Seen(f"{move.pod} is idle", PodMoved(pod=move.pod, detail="no request is under way"))
-            under_way = f"{running:g} requests are under way" if running is not None else "it does not say what it does"
+            under_way = f"requests under way: {running:g}" if running is not None else "it does not say what it does"
             if _since_left(found) >= timedelta(seconds=spec.grace_seconds + DRAIN_SECONDS):
                 return Seen(f"{move.pod} had its grace", PodMoved(pod=move.pod, detail=f"after its grace: {under_way}"))
             return Seen(f"{move.pod} has left: {under_way}")
@@ -205,7 +205,7 @@ def to_do(pool: PoolSeen) -> str | None:
     if missing := sorted(wanted - set(pool.services)):
         return f"there is no Service {', '.join(missing)}"
     if moves := moves_for(pool.wish.assignments, pool.pods):
-        return f"{len(moves)} pods are elsewhere than asked"
+        return f"elsewhere than asked: {number_of(len(moves), 'pod')}"
     return None
 
 

@@ -46,6 +46,7 @@ from contracts.node_groups import (
     WaitForNodeGroup,
 )
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 if TYPE_CHECKING:
     from mypy_boto3_eks.type_defs import NodegroupTypeDef
@@ -181,7 +182,7 @@ class NodeGroupActivities:
                 left = list_nodes(api, f"{LABEL_GROUP}={request.name}")
             if found is None and not left:
                 return Seen(f"{request.name} is gone", NodeGroupGone(name=request.name))
-            return Seen(f"{request.name} {found['status'] if found else 'gone'}; {len(left)} nodes left")
+            return Seen(f"{request.name} {found['status'] if found else 'gone'}; {number_of(len(left), 'node')} left")
 
         limit = WAIT_FOR_NODE_GROUP_GONE.limit
         return await wait_until(

@@ -38,7 +38,7 @@ from contracts.node_pools import (
     NodePoolSpec,
 )
 from contracts.problem import ProblemCode
-from contracts.words import some
+from contracts.words import number_of, some
 
 BUDGETS = [
     {"nodes": "100%", "reasons": ["Empty"]},
@@ -142,7 +142,7 @@ class NodePoolActivities:
                     return Seen(f"{request.name} is gone", NodePoolGone(name=request.name))
                 pods = [pod for pod in movable_pods(api) if pod.spec.node_name in nodes] if nodes else []
             left = max(len(claims), len(nodes))
-            detail = f"{left} nodes left" if left else f"{request.name} is going"
+            detail = f"{number_of(left, 'node')} left" if left else f"{request.name} is going"
             if pods:
                 names = [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods]
                 detail += f"; pods still there: {some(names, SHOWN)}"

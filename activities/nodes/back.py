@@ -43,6 +43,7 @@ from contracts.nodes import (
     WaitForNodesGone,
 )
 from contracts.problem import ProblemCode
+from contracts.words import number_of
 
 EVENT_MARGIN = timedelta(minutes=2)
 SHOWN = 4
@@ -104,7 +105,7 @@ class NodeWaits:
                 ]
                 cluster = as_cluster(sight.cluster, True)
                 return Seen(
-                    f"{gone} nodes gone",
+                    f"{number_of(gone, 'node')} gone",
                     NodesBack(cluster=cluster, **counted(watcher.joined(sight)), outcomes=outcomes),
                 )
             messages = {text for each in left if (text := message_of(sight.member(each) or {}))}

@@ -13,7 +13,7 @@ from activities.autoscalers.view import owner_of, replicas_of, target_of
 from activities.deployments.objects import SCALED_OBJECT
 from activities.kubernetes import listed, read_or_none
 from activities.node_pools.objects import is_ours
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.world import Planner, World
 from contracts.autoscalers import (
     AutoscalerSpec,
@@ -28,6 +28,7 @@ from contracts.catalogue import CREATE_AUTOSCALER, DELETE_AUTOSCALER
 from contracts.features import Feature
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import number_of
 
 METRICS_API = "v1beta1.metrics.k8s.io"
 SWITCH_ON = "Switch the feature {} on (update-features), then ask again."
@@ -42,8 +43,7 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, AutoscalerSpec.model_validate(request.spec)
-    if (plane := record.control_plane) is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     with world.kubernetes.connect(record.region, plane.name) as api:
         checks = [keda_check(api)]
         blockers = [each for check in checks if (each := blocker_of(check)) is not None]
@@ -80,8 +80,7 @@ def _create(world: World, request: MakePlan) -> PlanDraft:
 
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeleteAutoscalerSpec.model_validate(request.spec)
-    if (plane := record.control_plane) is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     with world.kubernetes.connect(record.region, plane.name) as api:
         found = custom.get(api, SCALED_OBJECT, spec.namespace, spec.name)
         if found is None:
@@ -91,7 +90,7 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
         target = target_of(found)
         replicas = replicas_of(api, spec.namespace, target)
     blockers = [] if is_ours(found, record.tag) else [_foreign(spec.name)]
-    kept = "keeps its replicas" if replicas is None else f"keeps the {replicas} replicas that it has"
+    kept = "keeps its replicas" if replicas is None else f"stays at {number_of(replicas, 'replica')}"
     changes = [
         PlannedChange(action=Action.DELETE, kind="ScaledObject", name=spec.name),
         PlannedChange(action=Action.KEEP, kind="Deployment", name=target, detail=kept),
@@ -170,7 +169,7 @@ def _asked(
         per_replica = trigger.per_replica if isinstance(trigger, PrometheusTrigger) else True
         limits = (spec.min_replicas, spec.max_replicas)
         wish = desired(reading.value, trigger.threshold, trigger.activation, per_replica, limits, now)
-        told = f"{query} is {reading.value:g} now: {wish} replicas, with {trigger.threshold:g} for each"
+        told = f"{query} is {reading.value:g} now: {number_of(wish, 'replica')}, with {trigger.threshold:g} for each"
         return wish, told, None
     if reading.passing:
         return None, f"{query}: {reading.problem}; KEDA takes that as 0", None

@@ -12,7 +12,7 @@ from activities.credentials.secrets import foreign, is_ours, token_in
 from activities.credentials.uses import users_of
 from activities.errors import problem_of
 from activities.kubernetes import read_or_none
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.world import Planner, World
 from contracts.catalogue import DELETE_CREDENTIAL, STORE_CREDENTIAL
 from contracts.credentials import DeleteCredentialSpec, StoreCredentialSpec
@@ -30,14 +30,13 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _store(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, StoreCredentialSpec.model_validate(request.spec)
-    if (missing := missing_parts(record, "control_plane")) or record.control_plane is None:
-        return PlanDraft(blockers=missing)
+    plane = control_plane_of(record)
     try:
         token = opened(world.settings, record.tag, spec)
     except ApplicationError as error:
         return PlanDraft(blockers=[_as_blocker(error)])
     name = credential_secret(spec.name)
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         core = client.CoreV1Api(api)
         if blockers := namespace_blockers(core, spec.namespace):
             return PlanDraft(blockers=blockers)
@@ -58,10 +57,9 @@ def _store(world: World, request: MakePlan) -> PlanDraft:
 
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeleteCredentialSpec.model_validate(request.spec)
-    if (missing := missing_parts(record, "control_plane")) or record.control_plane is None:
-        return PlanDraft(blockers=missing)
+    plane = control_plane_of(record)
     name = credential_secret(spec.name)
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         there: Any = read_or_none(client.CoreV1Api(api).read_namespaced_secret, name, spec.namespace)
         if there is None:
             detail = f"there is no credential {spec.name} in namespace {spec.namespace}"

@@ -11,7 +11,7 @@ from activities.deployments.manifests import services
 from activities.kubernetes import listed
 from activities.node_pools.objects import is_ours
 from activities.nodes.sight import Raw, labels_of
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.serving import ServingLook
 from activities.plans.world import Planner, World
 from contracts.catalogue import CREATE_DEPLOYMENT, DELETE_DEPLOYMENT, SCALE_DEPLOYMENT, UPDATE_DEPLOYMENT
@@ -19,6 +19,7 @@ from contracts.deployments import DeleteDeploymentSpec, DeploymentSpec, ScaleDep
 from contracts.names import LABEL_DEPLOYMENT
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import number_of
 
 REACH = ("port ", "public ")
 """How differences begin that change Services."""
@@ -35,10 +36,9 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeploymentSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     look = ServingLook(world, record, spec)
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found = objects.deployment(api, spec.namespace, spec.name)
         action = Action.CREATE
         if found is not None and look.is_free(found):
@@ -59,10 +59,9 @@ def _create(world: World, request: MakePlan) -> PlanDraft:
 
 def _update(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeploymentSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     look = ServingLook(world, record, spec)
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found = objects.deployment(api, spec.namespace, spec.name)
         if found is None:
             return PlanDraft(blockers=[_absent(api, spec.namespace, spec.name)])
@@ -105,9 +104,8 @@ def _draft(look: ServingLook, action: Action, found: Raw | None, different: list
 
 def _scale(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, ScaleDeploymentSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    plane = control_plane_of(record)
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found = objects.deployment(api, spec.namespace, spec.name)
         if found is None or not is_ours(found, record.tag) or LABEL_DEPLOYMENT not in labels_of(found):
             return PlanDraft(blockers=[_absent(api, spec.namespace, spec.name)])
@@ -132,9 +130,8 @@ def _scale(world: World, request: MakePlan) -> PlanDraft:
 
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeleteDeploymentSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    plane = control_plane_of(record)
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found = objects.deployment(api, spec.namespace, spec.name)
         there = objects.services_of(api, spec.namespace, spec.name)
         if found is None and not there:
@@ -150,7 +147,7 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
             detail, remedy = f"{user} leads to it", "Delete that first."
             blockers.append(FieldError(field="/name", detail=detail, remedy=remedy, code=ProblemCode.CONFLICT))
     changes = [PlannedChange(action=Action.DELETE, kind="Service", name=each["metadata"]["name"]) for each in there]
-    told = f"{len(pods)} pods go with it; requests under way are finished"
+    told = f"with {number_of(len(pods), 'pod')}; requests under way are finished"
     changes.append(PlannedChange(action=Action.DELETE, kind="Deployment", name=spec.target, detail=told))
     generation = found["metadata"].get("generation") if found is not None else None
     return PlanDraft(changes=changes, blockers=blockers, facts={"generation": generation})

@@ -17,7 +17,7 @@ from activities.experiments.sync import ExperimentSync
 from activities.experiments.tracking import Tracking
 from activities.kubernetes import read_or_none
 from activities.plans.credentials import namespace_blockers
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of, identity_of
 from activities.plans.world import Planner, World
 from contracts.catalogue import (
     CONNECT_EXPERIMENTS,
@@ -61,10 +61,9 @@ def _scope(record: ClusterRecord) -> Scope:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, TrackingServerSpec.model_validate(request.spec)
-    if record.identity is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    identity = identity_of(record)
     account = account_of(world.aws, record.region)
-    bucket = record.identity.bucket or ClusterNames(record.tag).bucket(account, record.region)
+    bucket = identity.bucket or ClusterNames(record.tag).bucket(account, record.region)
     store = mlflow_artifacts(bucket, spec.name)
     found = servers.describe_server(world.aws, record.region, spec.name)
     create = PlannedChange(
@@ -128,11 +127,10 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
 
 def _connect(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, ConnectExperimentsSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     blockers: list[FieldError] = []
     view = _found(world, record.region, spec.tracking_server, "/tracking_server", blockers)
-    cluster, who = record.control_plane.name, f"{spec.namespace}/{spec.service_account}"
+    cluster, who = plane.name, f"{spec.namespace}/{spec.service_account}"
     agent = _agent(world, record.region, cluster, blockers)
     with world.kubernetes.connect(record.region, cluster) as api:
         core = client.CoreV1Api(api)
@@ -173,15 +171,14 @@ def _agent(world: World, region: str, cluster: str, blockers: list[FieldError]) 
 
 def _disconnect(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DisconnectExperimentsSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     who = f"{spec.namespace}/{spec.service_account}"
     known = sorted(servers_of(world.aws, _scope(record), spec.namespace, spec.service_account))
     asked = spec.tracking_server
     going = [each for each in known if asked in (None, each, each.rpartition("/")[2])]
     connected = [
         each
-        for each in connections(world.aws, _scope(record), record.control_plane.name)
+        for each in connections(world.aws, _scope(record), plane.name)
         if (each.namespace, each.service_account) == (spec.namespace, spec.service_account)
     ]
     if not going and not (asked is None and connected):

@@ -40,6 +40,7 @@ from contracts.features import (
 from contracts.network import Scope
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import number_of
 
 GOVERNANCE = "amazon-sagemaker-hyperpod-taskgovernance"
 PREREQUISITES = "Send enable_prerequisites: true, or switch that on first."
@@ -261,7 +262,7 @@ class _Planner:
             coming[0].feature,
             "room for pods on the nodes",
             free >= needed,
-            f"{needed} pods come, {free} of {room} places are free on {len(nodes)} nodes",
+            f"{number_of(needed, 'pod')} to come, {free} of {room} places free on {number_of(len(nodes), 'node')}",
             "Add nodes (add-instance-group, scale-instance-group, create-node-group), or switch on less.",
         )
 

@@ -22,7 +22,7 @@ from activities.fsx_storage.file_systems import (
 )
 from activities.fsx_storage.site import Site, look, missing_ports, security_groups, subnet
 from activities.kubernetes import read_or_none
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.storage import Findings, look_at_claim, look_at_ground, scope_of
 from activities.plans.world import Planner, World
 from contracts.catalogue import CREATE_FSX_STORAGE
@@ -42,11 +42,10 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, FsxStorageSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     found = Findings()
     hyperpod = record.hyperpod.name if record.hyperpod is not None else None
-    site = look(world.aws, record.region, record.control_plane.name, hyperpod)
+    site = look(world.aws, record.region, plane.name, hyperpod)
     if not site.zones:
         found.warnings.append("the cluster has no nodes yet: the claim is made and cannot be tried")
     if spec.file_system_id is not None:

@@ -31,7 +31,7 @@ from activities.network.lookup import subnets_of
 from activities.network.vpc import as_subnet
 from activities.nodes.sight import labels_of, nodes_of
 from activities.options import hyperpod_types
-from activities.plans.parts import group_capacity, missing_parts
+from activities.plans.parts import control_plane_of, group_capacity, hyperpod_of
 from activities.plans.world import Planner, World
 from contracts.availability import addresses_of, offer_errors, over_plan, plans_to_come, zone_of
 from contracts.capacity import InstanceGroupSpec, TrainingPlan, threads_per_core
@@ -53,7 +53,7 @@ from contracts.network import EnsureComputeSubnet, NetworkSpec, Scope
 from contracts.options import Options
 from contracts.plans import Action, CapacityChange, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
-from contracts.words import some
+from contracts.words import number_of, some
 
 SHOWN = 10
 TRANSITION = "{name} is {status} now; the change waits until it takes one"
@@ -111,7 +111,7 @@ class GroupPlans:
                 action=Action.NOTHING if subnet else Action.CREATE,
                 kind="dedicated compute subnet" if own else "compute subnet",
                 name=subnet["SubnetId"] if subnet else f"in {zone}",
-                detail=f"{addresses_of(spec, options)} addresses are needed",
+                detail=f"with room for {number_of(addresses_of(spec, options), 'address', 'addresses')}",
             ),
             PlannedChange(
                 action=Action.CREATE if current is None else Action.CHANGE if present != spec.count else Action.NOTHING,
@@ -221,10 +221,12 @@ class GroupPlans:
                 blockers.append(_error("/group", detail, KARPENTER_GROUP, ProblemCode.CONFLICT))
             pods = _pods_of_group(api, spec.group)
         if pods:
-            how = "are evicted" if spec.drain else "end with them"
-            warnings.append(f"{len(pods)} pods run on its nodes and {how}: {some(pods, SHOWN)}")
+            how = "evicted" if spec.drain else "ended with them"
+            warnings.append(f"{number_of(len(pods), 'pod')} on its nodes {how}: {some(pods, SHOWN)}")
         changes = [
-            PlannedChange(action=Action.DELETE, kind="instance group", name=spec.group, detail=f"{current} instances"),
+            PlannedChange(
+                action=Action.DELETE, kind="instance group", name=spec.group, detail=number_of(current, "instance")
+            ),
             *self._kept_subnets(record, spec.group),
         ]
         return _with(
@@ -237,9 +239,8 @@ class GroupPlans:
 
     def _begin(self, record: ClusterRecord) -> tuple[PlanDraft, Specification | None]:
         """What holds for every kind: the cluster is there and takes changes, now or soon."""
-        if record.hyperpod is None or record.control_plane is None:
-            return PlanDraft(blockers=missing_parts(record, "control_plane", "hyperpod")), None
-        name = record.hyperpod.name
+        control_plane_of(record)
+        name = hyperpod_of(record).name
         found = describe(self._world.aws, record.region, name)
         if found is None:
             detail = f"There is no HyperPod cluster {name} any more"
@@ -341,7 +342,9 @@ class GroupPlans:
             shown = difference(placement(specification(template_for(request, found), placed)), placement(current))
         if not shown:
             return []
-        detail = f"Instance group {spec.name} exists, has {current['CurrentCount']} nodes, and differs: {shown}"
+        detail = (
+            f"Instance group {spec.name} exists, has {number_of(current['CurrentCount'], 'node')}, and differs: {shown}"
+        )
         return [_error("/name", detail, "Ask for what exists, or choose another name.", ProblemCode.CONFLICT)]
 
     def _plan_left(self, record: ClusterRecord, spec: ScaleInstanceGroupSpec, group: Specification) -> list[FieldError]:
@@ -358,7 +361,7 @@ class GroupPlans:
     ) -> tuple[list[PlannedChange], list[str]]:
         """The nodes that go, and whom that hits."""
         if found.get("NodeProvisioningMode") != "Continuous":
-            return [], [f"HyperPod itself chooses the {count} nodes that go; their pods end with them"]
+            return [], [f"HyperPod itself chooses {number_of(count, 'node')} to go; their pods end with them"]
         name = group["InstanceGroupName"]
         chosen = candidates(self._world.aws, record.region, found["ClusterName"], name, api)[:count]
         changes = [
@@ -367,7 +370,11 @@ class GroupPlans:
         ]
         busy = {f"hyperpod-{each.identifier}" for each in chosen if each.user_pods}
         pods = [pod for node in sorted(busy) for pod in _user_pods(api).get(node, [])]
-        warnings = [f"{len(pods)} pods end with the {count} nodes that go: {some(pods, SHOWN)}"] if pods else []
+        warnings = (
+            [f"{number_of(len(pods), 'pod')} ended with {number_of(count, 'node')}: {some(pods, SHOWN)}"]
+            if pods
+            else []
+        )
         return changes, warnings
 
     def _kept_subnets(self, record: ClusterRecord, group: str) -> list[PlannedChange]:
@@ -393,7 +400,9 @@ def _add_warnings(spec: InstanceGroupSpec) -> list[str]:
     if spec.deep_health_checks:
         warnings.append("Deep health checks run on every new node first: an hour or more, and no update of the cluster")
     if spec.min_count:
-        warnings.append(f"Without {spec.min_count} instances within three hours HyperPod takes the group back to none")
+        warnings.append(
+            f"Without {number_of(spec.min_count, 'instance')} within three hours HyperPod takes the group back to none"
+        )
     return warnings
 
 
@@ -413,7 +422,7 @@ def _pods_of_group(api: client.ApiClient, group: str) -> list[str]:
 
 
 def _said(pods: int) -> str:
-    return f"{pods} pods of users" if pods else "idle"
+    return f"{number_of(pods, 'pod')} of users" if pods else "idle"
 
 
 def _eks(record: ClusterRecord) -> str:

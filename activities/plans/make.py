@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from temporalio import activity
 
+from activities.plans.parts import PartMissing
 from activities.plans.prices import Prices
 from activities.plans.reckoning import reckon
 from activities.plans.registry import planners
@@ -23,7 +24,10 @@ class MakePlanActivities:
         """What the operation would do now, what it would cost for every hour, what it takes of quotas and addresses,
         and what stands in its way. Changes nothing."""
         planner = self._planners.get(request.kind)
-        draft = planner(request) if planner is not None else PlanDraft()
+        try:
+            draft = planner(request) if planner is not None else PlanDraft()
+        except PartMissing as missing:
+            draft = PlanDraft(blockers=[missing.blocker])
         reckoned = reckon(self._world, self._prices, request.record.region, draft)
         blockers = _blockers(draft.blockers, reckoned.blockers)
         return PlanFindings(

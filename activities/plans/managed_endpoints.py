@@ -32,7 +32,7 @@ from activities.node_pools.objects import is_ours
 from activities.plans.autoscalers import SWITCH_ON, blocker_of, keda_check
 from activities.plans.credentials import namespace_blockers
 from activities.plans.models import ask_hub
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.room import Replica, room_checks, shortfall
 from activities.plans.world import Planner, World
 from contracts.catalogue import CREATE_ENDPOINT, DELETE_ENDPOINT, UPDATE_ENDPOINT
@@ -47,6 +47,7 @@ from contracts.models import DownloadSpec
 from contracts.names import credential_secret
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import number_of
 
 DRIVERS = {"s3": "s3.csi.aws.com", "fsx": "fsx.csi.aws.com"}
 OPTIONAL = ("autoScalingSpec", "dnsConfig", "endpointName", "kvCacheSpec", "loadBalancer", "tags", "tlsConfig")
@@ -74,8 +75,7 @@ class _Planner:
         self.blockers: list[FieldError] = []
 
     def create(self) -> PlanDraft:
-        if (plane := self.record.control_plane) is None:
-            return PlanDraft(blockers=missing_parts(self.record, "control_plane"))
+        plane = control_plane_of(self.record)
         with self.world.kubernetes.connect(self.record.region, plane.name) as api:
             found = find(api, self.spec.namespace, self.spec.name)
             self._prerequisites(api)
@@ -91,8 +91,7 @@ class _Planner:
         return self._draft(Action.NOTHING if same else Action.CREATE, found)
 
     def update(self) -> PlanDraft:
-        if (plane := self.record.control_plane) is None:
-            return PlanDraft(blockers=missing_parts(self.record, "control_plane"))
+        plane = control_plane_of(self.record)
         with self.world.kubernetes.connect(self.record.region, plane.name) as api:
             found = find(api, self.spec.namespace, self.spec.name)
             self._prerequisites(api)
@@ -111,7 +110,7 @@ class _Planner:
     def _draft(self, action: Action, found: Object | None, differing: list[str] | None = None) -> PlanDraft:
         spec = self.spec
         types, routed = ", ".join(spec.instance_types), f", routed {spec.routing.value}" if spec.routing else ""
-        detail = f"{spec.replicas} replicas on {types}{routed}"
+        detail = f"{number_of(spec.replicas, 'replica')} on {types}{routed}"
         changes = [PlannedChange(action=action, kind=spec.kind, name=spec.name, detail=detail)]
         for member in differing or ():
             before, after = (found or {}).get("spec", {}).get(member), self.wanted.get(member)
@@ -381,8 +380,7 @@ def _within(wanted: Any, live: Any) -> bool:
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record: ClusterRecord = request.record
     spec = DeleteEndpointSpec.model_validate(request.spec)
-    if (plane := record.control_plane) is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     with world.kubernetes.connect(record.region, plane.name) as api:
         found = find(api, spec.namespace, spec.name)
         if found is None:
@@ -396,7 +394,7 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
     seen = as_endpoint(found, record.tag)
     changes = [
         PlannedChange(action=Action.DELETE, kind=seen.kind, name=spec.name),
-        PlannedChange(action=Action.DELETE, kind="Deployment", name=spec.name, detail=f"{pods} pods go with it"),
+        PlannedChange(action=Action.DELETE, kind="Deployment", name=spec.name, detail=f"with {number_of(pods, 'pod')}"),
     ]
     if seen.sagemaker_endpoint is not None:
         name = seen.sagemaker_endpoint.rpartition("/")[2]

@@ -12,7 +12,7 @@ from activities.model_pools import load, manifests, objects
 from activities.model_pools.acts import seen, too_few, too_many
 from activities.model_pools.read import absent
 from activities.nodes.sight import Raw, labels_of
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.serving import ServingLook, balancer_controller
 from activities.plans.world import Planner, World
 from activities.routers.objects import routers_to
@@ -31,6 +31,7 @@ from contracts.names import LABEL_BUSINESS, LABEL_MODEL_POOL
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.pool_moves import RESERVED, counted, moves_for
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import number_of
 
 MOST_ASKED = 20
 """Pods that are asked how busy they are, while a plan is made."""
@@ -47,10 +48,9 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, ModelPoolSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     look = ServingLook(world, record, spec)
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found = deployments.deployment(api, spec.namespace, spec.name)
         action = Action.CREATE
         if found is not None and not objects.is_pool(found, record.tag):
@@ -79,9 +79,8 @@ def _create(world: World, request: MakePlan) -> PlanDraft:
 
 def _scale(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, ScaleModelPoolSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    plane = control_plane_of(record)
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found, blockers = _known(api, record, spec)
         if found is None:
             return PlanDraft(blockers=blockers)
@@ -114,9 +113,8 @@ def _scale(world: World, request: MakePlan) -> PlanDraft:
 
 def _assign(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, AssignModelPoolSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    plane = control_plane_of(record)
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found, blockers = _known(api, record, spec)
         if found is None:
             return PlanDraft(blockers=blockers)
@@ -167,7 +165,7 @@ def _warnings(pool: PoolSeen, spec: AssignModelPoolSpec) -> list[str]:
     have = counted(pool.pods)
     lacking = spec.total - sum(have.values())
     if lacking > 0:
-        said.append(f"{lacking} pods more must become ready before every service has its number")
+        said.append(f"{number_of(lacking, 'pod')} more must become ready before every service has its number")
     for move in moves_for(spec.assignments, pool.pods):
         if move.source not in RESERVED:
             said.append(f"{move.pod} leaves {move.source}; its requests under way are finished first")
@@ -198,9 +196,8 @@ def _services(
 
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeleteModelPoolSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    plane = control_plane_of(record)
+    with world.kubernetes.connect(record.region, plane.name) as api:
         services = objects.services_of(api, spec.namespace, spec.name)
         found, blockers = _known(api, record, spec)
         if found is None and not services:
@@ -217,7 +214,7 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
             detail = f"{scaler} decides on its pods"
             blockers.append(_fault("/name", detail, "Delete that first (delete-autoscaler)."))
     changes = [PlannedChange(action=Action.DELETE, kind="Service", name=each["metadata"]["name"]) for each in services]
-    told = f"{len(raw)} pods go with it; requests under way are finished"
+    told = f"with {number_of(len(raw), 'pod')}; requests under way are finished"
     changes.append(PlannedChange(action=Action.DELETE, kind="model pool", name=spec.target, detail=told))
     facts: dict[str, Any] = {"services": [each["metadata"]["name"] for each in services]}
     return PlanDraft(changes=changes, warnings=warnings, blockers=blockers, facts=facts)
@@ -232,8 +229,8 @@ def _traffic(api: client.ApiClient, namespace: str, found: Raw | None, raw: Iter
         busy = load.of_pod(api, namespace, pod.name, made_from.port if made_from is not None else 0)
         under_way[pod.business] = under_way.get(pod.business, 0) + (busy or 0)
     return [
-        f"{service} is served by {count} pods, with {under_way.get(service, 0):g} requests under way now"
-        for service, count in sorted(counted(pods).items())
+        f"{service} is served by {number_of(pods_of, 'pod')}, with {under_way.get(service, 0):g} requests under way now"
+        for service, pods_of in sorted(counted(pods).items())
     ]
 
 

@@ -15,13 +15,14 @@ from activities.models.hub import Hub, HubError, Refusal, explain, look_up
 from activities.models.job import scratch_gib
 from activities.models.room import Room, room_for
 from activities.plans.credentials import namespace_blockers
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.world import Planner, World
 from contracts.catalogue import DOWNLOAD_MODEL
 from contracts.models import DownloadSpec, RepositoryFound, deadline_of
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
 from contracts.storage import Claim, StorageType
+from contracts.words import number_of
 
 GIB = 2**30
 
@@ -32,12 +33,11 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _download(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DownloadSpec.model_validate(request.spec)
-    if (missing := missing_parts(record, "control_plane")) or record.control_plane is None:
-        return PlanDraft(blockers=missing)
+    plane = control_plane_of(record)
     blockers: list[FieldError] = []
     warnings: list[str] = []
     token = None
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         core = client.CoreV1Api(api)
         if blockers := namespace_blockers(core, spec.namespace):
             return PlanDraft(blockers=blockers)
@@ -149,7 +149,9 @@ def _changes(spec: DownloadSpec, found: RepositoryFound, there: bool) -> list[Pl
     if there:
         detail = f"all {found.files} files are in {at} already"
         return [PlannedChange(action=Action.NOTHING, kind="files", name=what, detail=detail)]
-    size = f"{found.files} files, {found.size / GIB:.2f} GiB" if found.size is not None else "of unknown size"
+    size = (
+        f"{number_of(found.files, 'file')}, {found.size / GIB:.2f} GiB" if found.size is not None else "of unknown size"
+    )
     limit = deadline_of(spec, found.size)
     return [
         PlannedChange(

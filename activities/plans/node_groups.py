@@ -29,7 +29,7 @@ from contracts.network import Network
 from contracts.node_groups import DeleteNodeGroupSpec, NodeGroupSpec, ScaleNodeGroupSpec
 from contracts.plans import Action, CapacityChange, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
-from contracts.words import some
+from contracts.words import number_of, some
 
 SHOWN_PODS = 10
 FOREIGN = "it was made by others, not by InstantStart"
@@ -143,7 +143,7 @@ def _scale(world: World, request: MakePlan) -> PlanDraft:
     warnings = _foreign(record, found)
     if spec.desired < present:
         warnings.append(
-            f"{present - spec.desired} nodes go, those that EC2 Auto Scaling chooses; their pods are evicted"
+            f"{number_of(present - spec.desired, 'node')} to go, as EC2 Auto Scaling chooses; their pods are evicted"
         )
         warnings += _pods(world, record, spec.node_group)
     if issues := issues_of(found):
@@ -178,7 +178,9 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
         left = PlannedChange(action=Action.DELETE, kind="launch template", name=template)
         return draft.model_copy(update={"changes": [gone, left]})
     desired = found.get("scalingConfig", {}).get("desiredSize", 0)
-    changes = [PlannedChange(action=Action.DELETE, kind="node group", name=spec.node_group, detail=f"{desired} nodes")]
+    changes = [
+        PlannedChange(action=Action.DELETE, kind="node group", name=spec.node_group, detail=number_of(desired, "node"))
+    ]
     if _has_template(world, record, template):
         changes.append(PlannedChange(action=Action.DELETE, kind="launch template", name=template))
     role = names.role(PURPOSE, record.region)

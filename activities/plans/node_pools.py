@@ -24,6 +24,7 @@ from contracts.cluster import ClusterRecord
 from contracts.node_pools import DeleteNodePoolSpec, NodePoolSpec
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import number_of
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 
@@ -92,7 +93,10 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
         node_class = objects.get(api, NODE_CLASS, objects.class_of(pool) or "")
         changes = [
             PlannedChange(
-                action=Action.DELETE, kind="NodePool", name=spec.node_pool, detail=f"{len(nodes)} nodes go with it"
+                action=Action.DELETE,
+                kind="NodePool",
+                name=spec.node_pool,
+                detail=f"with {number_of(len(nodes), 'node')}",
             )
         ]
         if node_class is not None:
@@ -280,7 +284,8 @@ def _running(
             continue
         count = max(group.get("CurrentCount", 0), group.get("TargetCount", 0))
         if count:
-            detail = f"{name} has {count} instances now; Karpenter scales it down to 0, and up again as pods need"
+            has = number_of(count, "instance")
+            detail = f"{name} has {has} now; Karpenter scales it down to 0, and up again as pods need"
             nodes = [node.metadata.name for node in list_nodes(api, f"{LABEL_GROUP}={name}")]
             warnings += [detail, *evicted(api, nodes)]
             errors.append(

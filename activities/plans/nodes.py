@@ -26,14 +26,14 @@ from activities.nodes.sight import (
     status_of,
 )
 from activities.nodes.view import LABEL_NODE_GROUP, LABEL_NODE_POOL
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of, hyperpod_of
 from activities.plans.world import Planner, World
 from contracts.catalogue import DELETE_NODES, REBOOT_NODES, REPLACE_NODES
 from contracts.node_views import PodOnNode
 from contracts.nodes import DELETE_BATCH, NodesSpec
 from contracts.plans import Action, CapacityChange, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
-from contracts.words import some
+from contracts.words import number_of, some
 
 SHOWN_PODS = 6
 GOING_STATUSES = ("SystemUpdating", "ShuttingDown", "DetachInProgress", "AttachInProgress")
@@ -85,11 +85,10 @@ class NodePlan:
     def draft(self) -> PlanDraft:
         """Changes in order, with the pods of each node; blockers where the API or good sense would refuse."""
         record = self._request.record
-        if record.hyperpod is None or record.control_plane is None:
-            return PlanDraft(blockers=missing_parts(record, "hyperpod", "control_plane"))
+        plane, hyperpod = control_plane_of(record), hyperpod_of(record)
         region, aws = record.region, self._world.aws
-        found = required(aws, region, record.hyperpod.name)
-        with self._world.kubernetes.connect(region, record.control_plane.name) as api:
+        found = required(aws, region, hyperpod.name)
+        with self._world.kubernetes.connect(region, plane.name) as api:
             everywhere = nodes_of(api)
             sight = Sight(found, members(aws, region, found), by_instance(everywhere))
             chosen = self._choose(sight, everywhere)
@@ -233,7 +232,7 @@ class NodePlan:
             return "no pods but daemons"
         shown = [f"{pod.namespace}/{pod.name} ({pod.owner_kind} {pod.owner})" for pod in sorted(each.pods, key=weight)]
         how = "moved first, within their disruption budgets" if self._spec.drain else "ended"
-        return f"{len(each.pods)} pods are {how}: {some(shown, SHOWN_PODS)}"
+        return f"{number_of(len(each.pods), 'pod')} {how}: {some(shown, SHOWN_PODS)}"
 
     def _warn(self, sight: Sight, chosen: list[Chosen]) -> None:
         now = datetime.now(UTC)

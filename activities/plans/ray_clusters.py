@@ -15,7 +15,7 @@ from activities.node_pools.objects import is_ours
 from activities.nodes.sight import labels_of
 from activities.plans.autoscalers import SWITCH_ON, blocker_of
 from activities.plans.credentials import namespace_blockers
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.world import Planner, World
 from activities.ray import RAY_CLUSTER
 from activities.ray_clusters import objects
@@ -28,6 +28,7 @@ from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
 from contracts.ray_clusters import DeleteRayClusterSpec, RayClusterSpec
 from contracts.ray_parts import ray_version_of
+from contracts.words import number_of
 
 REQUESTED_BY = {
     NVIDIA: "/gpus_per_worker",
@@ -181,10 +182,9 @@ class _Look:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, RayClusterSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     look = _Look(world, record, spec)
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         core = client.CoreV1Api(api)
         if missing := namespace_blockers(core, spec.namespace):
             return PlanDraft(blockers=missing)
@@ -196,8 +196,10 @@ def _create(world: World, request: MakePlan) -> PlanDraft:
         if action is Action.CREATE and not any(each.field in HARDWARE for each in look.blockers):
             look.room(api)
     if spec.gpus:
-        look.warnings.append(f"its {spec.gpus} GPUs are held until it is deleted, whether something runs on it or not")
-    workers = f"{spec.workers} workers × {spec.gpus_per_worker} GPUs"
+        look.warnings.append(
+            f"it holds {number_of(spec.gpus, 'GPU')} until it is deleted, whether something runs on it or not"
+        )
+    workers = f"{number_of(spec.workers, 'worker')} × {number_of(spec.gpus_per_worker, 'GPU')}"
     return PlanDraft(
         changes=[
             PlannedChange(
@@ -212,9 +214,8 @@ def _create(world: World, request: MakePlan) -> PlanDraft:
 
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeleteRayClusterSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    plane = control_plane_of(record)
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found = objects.find(api, spec.namespace, spec.name)
         if found is None or LABEL_RAY_CLUSTER not in labels_of(found):
             detail = objects.absent(api, record.tag, spec.namespace, spec.name)
@@ -231,6 +232,8 @@ def _delete(world: World, request: MakePlan) -> PlanDraft:
         use = objects.use_of(api, head, 0) if head is not None else None
     warnings = [f"{use.note}: it is ended"] if use is not None and use.running else []
     changes = [
-        PlannedChange(action=Action.DELETE, kind="RayCluster", name=spec.target, detail=f"with its {len(pods)} pods")
+        PlannedChange(
+            action=Action.DELETE, kind="RayCluster", name=spec.target, detail=f"with {number_of(len(pods), 'pod')}"
+        )
     ]
     return PlanDraft(changes=changes, warnings=warnings, facts={"uid": found["metadata"]["uid"]})

@@ -15,6 +15,7 @@ from activities.plans.world import World
 from activities.quotas import quota_of
 from contracts.plans import AddressNeed, CapacityChange, Cost, CostItem, PlanDraft, QuotaNeed
 from contracts.problem import FieldError, ProblemCode
+from contracts.words import number_of
 
 RESERVED = ("training-plan", "capacity-block")
 """Ways to buy that are paid beforehand: using them costs nothing more, and takes nothing of the on-demand quotas."""
@@ -194,7 +195,7 @@ def _addresses(world: World, region: str, capacity: list[CapacityChange]) -> tup
             blockers.append(
                 FieldError(
                     field=pointers[place],
-                    detail=f"The nodes take {count} addresses; {place} has {free[place]} free",
+                    detail=f"The nodes take {number_of(count, 'address', 'addresses')}; {place} has {free[place]} free",
                     remedy="Ask for fewer, name a larger subnet, or a dedicated one.",
                 )
             )

@@ -12,7 +12,7 @@ from activities.model_pools import objects as pools
 from activities.node_pools.objects import is_ours
 from activities.nodes.sight import Raw, labels_of
 from activities.plans.credentials import namespace_blockers
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.serving import balancer_controller
 from activities.plans.world import Planner, World
 from activities.routers import manifests, objects
@@ -134,11 +134,10 @@ class _Look:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, RouterSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     look = _Look(record, spec)
     action, ready = Action.CREATE, 0
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         core = client.CoreV1Api(api)
         if missing := namespace_blockers(core, spec.namespace):
             return PlanDraft(blockers=missing)
@@ -176,10 +175,9 @@ def _create(world: World, request: MakePlan) -> PlanDraft:
 
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeleteRouterSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     blockers: list[FieldError] = []
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         there = objects.all_of(api, spec.namespace, spec.name)
         if not there:
             detail, remedy = absent(api, record.tag, spec.namespace, spec.name), "List the routers."

@@ -6,15 +6,16 @@ from activities.instance_groups.look import FAILED_REMEDY
 from activities.nodes.pods import as_pod, is_daemon, live_pods, node_of
 from activities.nodes.sight import by_instance, members, nodes_of, required
 from activities.plans.nodes import weight
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of, hyperpod_of
 from activities.plans.world import Planner, World
 from activities.software import GOING, asked_groups, needed, software_of
 from contracts.catalogue import UPDATE_SOFTWARE
+from contracts.eks import ControlPlane
 from contracts.node_views import PodOnNode
 from contracts.plans import Action, Check, MakePlan, PlanDraft, PlannedChange
 from contracts.problem import FieldError, ProblemCode
 from contracts.software import GroupSoftware, RollingUpdate, UpdateSoftwareSpec
-from contracts.words import some
+from contracts.words import number_of, some
 
 SHOWN = 6
 
@@ -25,9 +26,8 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _plan(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, UpdateSoftwareSpec.model_validate(request.spec)
-    if record.hyperpod is None or record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "hyperpod", "control_plane"))
-    found = required(world.aws, record.region, record.hyperpod.name)
+    plane, hyperpod = control_plane_of(record), hyperpod_of(record)
+    found = required(world.aws, record.region, hyperpod.name)
     listed = members(world.aws, record.region, found)
     groups = software_of(found, listed)
     chosen = asked_groups(spec, groups)
@@ -37,7 +37,7 @@ def _plan(world: World, request: MakePlan) -> PlanDraft:
         for each in listed
         if each.get("InstanceId") and each.get("InstanceGroupName") in {group.group for group in todo}
     }
-    living = _living(world, request, where)
+    living = _living(world, record.region, plane, where)
     return PlanDraft(
         changes=[
             _change(spec, each, each in todo, living.get(each.group, [])) for each in groups if each.group in chosen
@@ -46,7 +46,7 @@ def _plan(world: World, request: MakePlan) -> PlanDraft:
             Check(
                 name="HyperPod cluster InService",
                 passed=found["ClusterStatus"] == "InService",
-                detail=f"{record.hyperpod.name} is {found['ClusterStatus']}",
+                detail=f"{hyperpod.name} is {found['ClusterStatus']}",
             )
         ],
         warnings=_warnings(spec, todo, living),
@@ -58,13 +58,12 @@ def _plan(world: World, request: MakePlan) -> PlanDraft:
     )
 
 
-def _living(world: World, request: MakePlan, where: dict[str, str]) -> dict[str, list[PodOnNode]]:
+def _living(world: World, region: str, plane: ControlPlane, where: dict[str, str]) -> dict[str, list[PodOnNode]]:
     """Pods of each group, those of daemons left out. ``where``: the group of each instance."""
-    record = request.record
-    if not where or record.control_plane is None:
+    if not where:
         return {}
     living: dict[str, list[PodOnNode]] = {}
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(region, plane.name) as api:
         nodes = by_instance(nodes_of(api))
         names = {node["metadata"]["name"]: where[instance] for instance, node in nodes.items() if instance in where}
         for pod in live_pods(api, list(names)):
@@ -81,12 +80,12 @@ def _change(spec: UpdateSoftwareSpec, group: GroupSoftware, needs: bool, pods: l
         )
     wanted = _wanted(spec)
     shown = [f"{pod.namespace}/{pod.name} ({pod.owner_kind} {pod.owner})" for pod in sorted(pods, key=weight)]
-    fate = f"{len(shown)} pods are ended: {some(shown, SHOWN)}" if shown else "no pods but daemons"
+    fate = f"{number_of(len(shown), 'pod')} ended: {some(shown, SHOWN)}" if shown else "no pods but daemons"
     return PlannedChange(
         action=Action.CHANGE,
         kind="instance group",
         name=group.group,
-        detail=f"{group.nodes} nodes {_pace(spec.rolling)}, their root volumes are made anew; {fate}",
+        detail=f"{number_of(group.nodes, 'node')} {_pace(spec.rolling)}, their root volumes are made anew; {fate}",
         before=current,
         after=wanted,
     )

@@ -14,7 +14,7 @@ from activities.errors import code_of, is_absent
 from activities.fsx_storage.file_systems import as_file_system
 from activities.fsx_storage.file_systems import describe as describe_file_system
 from activities.kubernetes import listed, read_or_none
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.world import Planner, World
 from activities.storage.claims import s3_pair
 from activities.storage.pairs import Pair, difference, missing_namespace
@@ -80,15 +80,12 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _create(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, StorageSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     own = _own_bucket(world.aws, record)
     found = Findings()
     if spec.bucket not in (None, own):
         look_at_bucket(world.aws, record.region, spec, found)
-    wanted = EnsureClaim(
-        scope=scope_of(record), eks_cluster=record.control_plane.name, bucket=spec.bucket or own, spec=spec
-    )
+    wanted = EnsureClaim(scope=scope_of(record), eks_cluster=plane.name, bucket=spec.bucket or own, spec=spec)
     look_at_claim(world, record, s3_pair(wanted), f"s3://{wanted.bucket}/{spec.prefix or ''}", found)
     return found.draft()
 
@@ -181,10 +178,9 @@ def look_at_ground(api: client.ApiClient, kind: StorageType, namespace: str, fou
 
 def _delete(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, DeleteStorageSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     found, name = Findings(), f"{spec.namespace}/{spec.claim}"
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         core = client.CoreV1Api(api)
         claims = storage_claims(core, record.tag)
         claim = next((each for each in claims if (each.namespace, each.claim) == (spec.namespace, spec.claim)), None)

@@ -11,7 +11,7 @@ from activities.deployments.capacity import in_words
 from activities.instance_types import EFA, NVIDIA, InstanceFacts, describe_types
 from activities.kubernetes import read_or_none
 from activities.plans.credentials import namespace_blockers
-from activities.plans.parts import missing_parts
+from activities.plans.parts import control_plane_of
 from activities.plans.training_needs import (
     beyond_quota,
     elastic_blockers,
@@ -58,10 +58,9 @@ def planners(world: World) -> dict[str, Planner]:
 
 def _run(world: World, request: MakePlan) -> PlanDraft:
     record, spec = request.record, TrainingSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
+    plane = control_plane_of(record)
     look = TrainingLook(world, record, spec)
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    with world.kubernetes.connect(record.region, plane.name) as api:
         if missing := namespace_blockers(client.CoreV1Api(api), spec.namespace):
             return PlanDraft(blockers=missing)
         found = find(Site(api, world.aws, record.region, record.tag), spec.namespace, spec.name)
@@ -299,9 +298,8 @@ class TrainingLook:
 def _control(world: World, request: MakePlan, action: str) -> PlanDraft:
     # All three specifications have the same members.
     record, spec = request.record, StopTrainingSpec.model_validate(request.spec)
-    if record.control_plane is None:
-        return PlanDraft(blockers=missing_parts(record, "control_plane"))
-    with world.kubernetes.connect(record.region, record.control_plane.name) as api:
+    plane = control_plane_of(record)
+    with world.kubernetes.connect(record.region, plane.name) as api:
         found = find(Site(api, world.aws, record.region, record.tag), spec.namespace, spec.name)
     if found is None and action == "stop":
         # Its operation may be at its checks, or wait for an answer: it ends all the same.

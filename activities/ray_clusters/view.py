@@ -50,7 +50,7 @@ def _state(
 ) -> tuple[RayClusterState, str | None, str]:
     """State, Kubernetes' or KubeRay's word for what is in the way, and a line on it."""
     if found["metadata"].get("deletionTimestamp"):
-        return RayClusterState.DELETING, None, f"it is being deleted; {len(pods)} pods are left"
+        return RayClusterState.DELETING, None, f"it is being deleted; pods left: {len(pods)}"
     status = found.get("status") or {}
     if (found.get("spec") or {}).get("suspend"):
         return RayClusterState.SUSPENDED, None, "it is suspended: nothing of it runs"

@@ -24,7 +24,7 @@ from contracts.routers import (
     Worker,
     WorkersListed,
 )
-from contracts.words import some
+from contracts.words import number_of, some
 
 SHOWN = 3
 
@@ -55,7 +55,7 @@ class RouterWaits:
                         unseen = ", ".join(each["metadata"]["name"] for each in missing[:SHOWN])
                         return Seen(f"{upstream.name} sees {len(wanted) - len(missing)} of {len(wanted)}: not {unseen}")
             names = [each["metadata"]["name"] for each in wanted]
-            return Seen(f"it sees {len(wanted)} servers", WorkersListed(workers=len(wanted), pods=names))
+            return Seen(f"it sees {number_of(len(wanted), 'server')}", WorkersListed(workers=len(wanted), pods=names))
 
         return await wait_until(
             look,

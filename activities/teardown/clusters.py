@@ -14,6 +14,7 @@ from activities.errors import fail, is_absent
 from activities.teardown.lookup import find_clusters, gone
 from contracts.problem import ProblemCode
 from contracts.teardown import Part, Resource, Teardown
+from contracts.words import number_of
 
 NO_PERMISSION = "does not have permission to perform"
 """What a node's status says when the execution role cannot take its network interfaces down any more: the cluster then
@@ -76,7 +77,7 @@ class HyperPodDeleter:
 
 def _nodes(found: Any) -> str:
     count = sum(group.get("CurrentCount", 0) for group in found.get("InstanceGroups", []))
-    return f"{found['ClusterStatus']}, {count} nodes"
+    return f"{found['ClusterStatus']}, {number_of(count, 'node')}"
 
 
 class NodeGroupDeleter:

@@ -33,7 +33,7 @@ from contracts.teardown import (
     Resource,
     Teardown,
 )
-from contracts.words import some
+from contracts.words import number_of, some
 
 SEEN_BY_DESCRIBING = (
     ":ec2:",
@@ -151,7 +151,7 @@ class Surveyor:
     def _work(self, asked: Teardown, cluster: str) -> Iterator[str]:
         running = self.objects.running(asked, cluster)
         if running:
-            yield f"{len(running)} pods of jobs or with accelerators run: {some(running, 5)}"
+            yield f"{number_of(len(running), 'pod')} of jobs or with accelerators: {some(running, 5)}"
 
     def _kept(self, asked: Teardown, clusters: Clusters) -> Iterator[Kept]:
         """What stays although its part goes."""

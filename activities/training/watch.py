@@ -229,7 +229,7 @@ class TrainingWaits:
             over = job is None or (job.stays and job.state.ended)
             if over and not pods:
                 return done("the job and its pods are gone" if job is None else "the job has ended")
-            left = f"{len(pods)} pods end" if pods else "the job is being deleted"
+            left = f"pods that end: {len(pods)}" if pods else "the job is being deleted"
             return Seen(left)
         if job is None:
             remedy = "Look at the run's operation: somebody has deleted its job."
@@ -237,14 +237,14 @@ class TrainingWaits:
         if request.wanted == "suspended":
             if job.state.ended:
                 return done(f"it has {job.state.value} meanwhile")
-            return Seen(f"{len(pods)} pods end") if pods else done("nothing of it runs")
+            return Seen(f"pods that end: {len(pods)}") if pods else done("nothing of it runs")
         if job.state is TrainingState.FAILED:
             fail(ProblemCode.CONFLICT, f"the job has failed: {job.detail}", "Look at the run's operation.")
         if job.suspended and job.queue is None:
             return Seen("its operator has not looked at it yet")
         if job.queue is not None and not pods:
             return done(f"it waits in queue {job.queue}")
-        return done(f"{len(pods)} pods of it are there") if pods else Seen("its pods are made")
+        return done(f"its pods are there: {len(pods)}") if pods else Seen("its pods are made")
 
 
 def _key(ref: TrainingRef) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from cli.options import output_option
+from contracts.words import number_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -171,7 +172,7 @@ def _entry(entry: dict[str, Any]) -> str:
 
 
 def _how(each: dict[str, Any]) -> str:
-    return f"{each['entries']} entries" if each["ok"] else f"not read: {_plain(each['problem'])}"
+    return number_of(each["entries"], "entry", "entries") if each["ok"] else f"not read: {_plain(each['problem'])}"
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from cli.options import output_option
+from contracts.words import number_of
 
 STATES = ("pending", "running", "suspended", "succeeded", "failed")
 
@@ -99,7 +100,7 @@ def job_lines(detail: dict[str, Any]) -> list[str]:
         )
         lines += ["", *columns(headers, rows)]
     if more := detail.get("more_pods"):
-        lines.append(f"… and {more} pods more")
+        lines.append(f"… and {number_of(more, 'pod')} more")
     return lines
 
 

@@ -11,6 +11,7 @@ from cli.commands.train_logs import logs
 from cli.options import Command, file_option, output_option, start_options
 from cli.presets import preset_options
 from cli.spec import put, read
+from contracts.words import number_of
 
 MEMBERS = (
     "namespace",
@@ -195,7 +196,7 @@ def _detail(answer: dict[str, Any]) -> list[str]:
             ("Detail", each["detail"]),
             ("Remark", each.get("remark")),
             ("Recipe", f"{each['recipe']}, submitted by {each['submission']}"),
-            ("Hardware", f"{each['nodes']} × {each['instance_type']}, {each['gpus']} GPUs in all"),
+            ("Hardware", f"{each['nodes']} × {each['instance_type']}, {number_of(each['gpus'], 'GPU')} in all"),
             ("Pods", f"{each['pods_ready']} of {each['pods_total']} ready"),
             (
                 "Restarts",

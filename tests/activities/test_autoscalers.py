@@ -251,9 +251,9 @@ def test_a_routers_own_metrics_are_asked_for(autoscalers: Autoscalers) -> None:
     trigger = {"type": "router", "server_address": PROMETHEUS, "router": "front", "metric": "queue_depth"}
     autoscalers.world.make_deployment("routed")
     spec = autoscalers.spec("routed", triggers=[trigger])
-    until(lambda: "is 0 now: 1 replicas" in autoscalers.plan(spec).warnings[0])
+    until(lambda: "is 0 now: 1 replica," in autoscalers.plan(spec).warnings[0])
     requests = autoscalers.spec("routed", triggers=[{**trigger, "metric": "requests_per_second"}])
-    until(lambda: "is 0 now: 1 replicas" in autoscalers.plan(requests).warnings[0])
+    until(lambda: "is 0 now: 1 replica," in autoscalers.plan(requests).warnings[0])
 
 
 def test_a_foreign_autoscaler_is_listed_and_not_touched(autoscalers: Autoscalers) -> None:

@@ -211,7 +211,7 @@ def test_nodes_that_take_no_such_replica_do_not_count(servers: Servers) -> None:
         finally:
             core.patch_node("node-2", {"spec": {"taints": []}})
     (room,) = [each for each in draft.checks if each.name.startswith("room on")]
-    assert (room.detail or "").startswith("1 nodes, 4 of 4 GPUs free")
+    assert (room.detail or "").startswith("1 node, 4 of 4 GPUs free")
 
 
 @pytest.mark.parametrize("kind", [UPDATE_DEPLOYMENT, SCALE_DEPLOYMENT, DELETE_DEPLOYMENT])

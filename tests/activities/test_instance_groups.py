@@ -225,6 +225,7 @@ def test_a_new_group_has_all_its_choices_and_every_other_group_stays_member_by_m
         "network_interface": "efa",
     }
     more: dict[str, Any] = {"deep_health_checks": ["InstanceConnectivity"], "volume_gib": 90, "min_count": 0}
+    more["labels"] = {"example.com/pool": "new"}
     quiet.lose_response("UpdateCluster", "sagemaker")
     added = cluster.add(cluster.world.group(count=0, name="new", **spot, **more))
     assert {group.name: group.target for group in added.groups} == {"workers": 1, "rich": 0, "new": 0}
@@ -238,6 +239,7 @@ def test_a_new_group_has_all_its_choices_and_every_other_group_stays_member_by_m
         "ThreadsPerCore": 2,
         "OnStartDeepHealthChecks": ["InstanceConnectivity"],
         "InstanceStorageConfigs": [{"EbsVolumeConfig": {"VolumeSizeInGB": 90}}],
+        "KubernetesConfig": {"Labels": {"example.com/pool": "new"}},
         # Nothing was given for these: the first group's.
         "ExecutionRole": before["workers"]["ExecutionRole"],
         "LifeCycleConfig": before["workers"]["LifeCycleConfig"],

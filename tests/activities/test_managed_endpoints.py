@@ -136,7 +136,7 @@ def test_a_plan_says_how_much_room_there_is_and_how_many_replicas_would_wait(end
 
     few = planned(2)
     (room,) = [each for each in few.checks if each.name == "room on ml.g5.12xlarge"]
-    assert (room.passed, room.detail) == (True, "1 nodes, 4 of 4 GPUs free, room for 4 replicas")
+    assert (room.passed, room.detail) == (True, "1 node, 4 of 4 GPUs free, room for 4 replicas")
     assert not any("no free GPUs" in each for each in few.warnings)
     assert any("6 of 10 replicas find no free GPUs now" in each for each in planned(10).warnings)
 

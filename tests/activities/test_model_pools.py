@@ -109,7 +109,7 @@ def test_a_pod_finishes_its_requests_before_it_moves(pools: Pools) -> None:
         asked = MovePod(**pool.model_dump(), move=move)
         with pytest.raises(ApplicationError) as caught:
             pools.run.once(WAIT_FOR_DRAINED_POD, asked, limit=WAIT_FOR_DRAINED_POD.limit + timedelta(seconds=10))
-        assert "3 requests are under way" in problem(caught).detail
+        assert "requests under way: 3" in problem(caught).detail
         pools.metric("busy", vllm__num_requests_running=None)
         assert pools.step(WAIT_FOR_DRAINED_POD, pool, move).detail == "no request is under way"
         assert pools.repair(pool) == {"search": 1}
@@ -126,7 +126,7 @@ def test_requests_that_never_end_are_waited_for_no_longer_than_the_grace(pools: 
             past = {"metadata": {"annotations": {ANNOTATION_LEFT: "2026-01-01T00:00:00+00:00"}}}
             client.CoreV1Api(api).patch_namespaced_pod(move.pod, "default", past)
         drained = pools.step(WAIT_FOR_DRAINED_POD, pool, move)
-        assert drained.detail == "after its grace: 3 requests are under way"
+        assert drained.detail == "after its grace: requests under way: 3"
 
 
 @pytest.mark.parametrize("done", range(4))
@@ -234,7 +234,7 @@ def test_a_wish_that_makes_no_sense_moves_nothing_and_is_told(pools: Pools, text
 
 def test_more_than_there_are_is_refused_with_the_numbers(pools: Pools) -> None:
     with pools.given("small", 2) as pool:
-        words = "3 pods are asked for (chat 2, search 1), and small has 2"
+        words = "3 pods asked for (chat 2, search 1), and small has 2"
         found = plan(pools, ASSIGN_MODEL_POOL.name, name="small", assignments={"chat": 2, "search": 1})
         assert found == [("/assignments", words)]
         with pytest.raises(ApplicationError) as caught:
@@ -309,7 +309,7 @@ def test_services_with_traffic_are_named_before_a_pool_is_deleted(pools: Pools) 
         pools.metric("doomed", vllm__num_requests_running=2)
         planned = pools.plan(DELETE_MODEL_POOL.name, {"name": "doomed"})
         assert planned.blockers == []
-        assert planned.warnings == ["chat is served by 1 pods, with 2 requests under way now"]
+        assert planned.warnings == ["chat is served by 1 pod, with 2 requests under way now"]
     assert plan(pools, DELETE_MODEL_POOL.name, name="doomed")[0][0] == "/name"
     with pools.api() as api:
         assert client.CoreV1Api(api).list_namespaced_pod("default", label_selector="business").items == []

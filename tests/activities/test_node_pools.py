@@ -157,7 +157,7 @@ def test_without_autoscaling_a_pool_is_refused_and_none_is_listed(pools: Pools) 
         (("nothing",), {}, "/instance_groups/0", "no instance group nothing"),
         (("scaled", "slow"), {}, "/instance_groups/1", "deep health checks"),
         (("scaled", "far"), {}, "/instance_groups", "EFA does not cross zones"),
-        (("busy",), {}, "/instance_groups/0", "1 instances now"),
+        (("busy",), {}, "/instance_groups/0", "1 instance now"),
     ],
 )
 def test_what_cannot_work_is_refused_up_front(
@@ -172,7 +172,7 @@ def test_a_scale_down_that_is_accepted_is_a_warning(pools: Pools) -> None:
     spec = pools.spec(groups=("busy",), accept_scale_down=True)
     draft = pools.plan(CREATE_NODE_POOL.name, spec.model_dump(mode="json"))
     assert draft.blockers == []
-    assert "busy has 1 instances now" in draft.warnings[0]
+    assert "busy has 1 instance now" in draft.warnings[0]
 
 
 def test_a_pool_is_made_once_with_working_defaults(pools: Pools, quiet: Sandbox) -> None:

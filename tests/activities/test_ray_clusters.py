@@ -95,7 +95,7 @@ def test_it_is_made_until_its_head_answers_and_deleted_without_a_trace(servers: 
     asked = spec(workers=2)
     plan = servers.plan(CREATE_RAY_CLUSTER.name, asked)
     assert (plan.blockers, [each.action for each in plan.changes]) == ([], [Action.CREATE])
-    assert "its 2 GPUs are held until it is deleted, whether something runs on it or not" in plan.warnings
+    assert "it holds 2 GPUs until it is deleted, whether something runs on it or not" in plan.warnings
     assert apply(servers, asked).changed
     runs = wait(servers, asked)
     assert runs.workers == 2

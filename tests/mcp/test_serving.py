@@ -219,7 +219,7 @@ def test_only_nodes_that_take_pods_have_free_gpus() -> None:
         for change in ({}, {"ready": False}, {"unschedulable": True}, {"resources": []})
     ]
     assert told(nodes, more=3) == (
-        "ml.g5.8xlarge: 1 of 3 GPUs free on 3 nodes, at most 1 on one (3 more nodes were not looked at)."
+        "ml.g5.8xlarge: 1 of 3 GPUs free on 3 nodes, at most 1 on one (3 nodes more not looked at)."
     )
     assert told([]) == "The cluster has no GPUs now."
 

@@ -14,7 +14,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from contracts import queues
 from contracts.catalogue import CREATE_CLUSTER
-from contracts.cluster import ClusterSpec
+from contracts.cluster import ClusterSpec, RecordChange
 from contracts.names import operation_id
 from contracts.operation import Origin, Progress, Start
 from tests.conftest import a_dev_server, a_time_skipping_server
@@ -87,6 +87,17 @@ async def create(client: Client, spec: ClusterSpec, **start: Any) -> WorkflowHan
 async def progress(handle: WorkflowHandle[Any, Any]) -> Progress:
     found: Progress = await handle.query("progress", result_type=Progress)
     return found
+
+
+async def recorded(client: Client, handle: WorkflowHandle[Any, Any], member: str) -> list[Any]:
+    """The items of a list of the cluster's record that an operation has put there, in its order, by its history."""
+    put: list[Any] = []
+    async for event in handle.fetch_history_events():
+        told = event.signal_external_workflow_execution_initiated_event_attributes
+        if told.signal_name == "amend":
+            (change,) = await client.data_converter.decode(told.input.payloads, [RecordChange])
+            put += change.put.get(member, [])
+    return put
 
 
 async def until(handle: WorkflowHandle[Any, Any], condition: Callable[[Progress], bool]) -> Progress:

@@ -11,12 +11,12 @@ from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
-from contracts import eks, hyperpod, network, options, storage
+from contracts import dependencies, eks, hyperpod, network, options, storage
 from contracts.capacity import InstanceGroupSpec
 from contracts.cluster import ClusterSpec
 from contracts.decision import Abort, Answer, Approval, Resolution
 from contracts.operation import Outcome, Phase, StageState
-from contracts.problem import FieldError, ProblemCode
+from contracts.problem import FieldError, ProblemCode, problem
 from tests.workflows.conftest import create, progress, until
 from tests.workflows.fakes import FakeAccount
 
@@ -209,6 +209,35 @@ async def test_only_a_skippable_stage_can_be_skipped_and_the_rest_goes_on(client
     states = {stage.name: stage.state for stage in (await progress(handle)).stages}
     assert states["storage"] is StageState.SKIPPED
     assert states["verification"] is StageState.DONE
+
+
+async def test_what_others_took_away_before_the_end_is_installed_again_with_a_retry(
+    client: Client, account: FakeAccount
+) -> None:
+    healthy = account.answers[dependencies.WAIT_FOR_ADDON.name]
+    gone = {"cert-manager"}
+
+    def install(asked: dependencies.EnsureAddon) -> dependencies.Addon:
+        if account.calls[dependencies.VERIFY_RELEASE.name] > 1:  # The verification has begun.
+            gone.discard(asked.name)
+        return dependencies.Addon(name=asked.name, version="v1", status="CREATING")
+
+    def watch(asked: dependencies.WaitForAddon) -> dependencies.ComponentStatus:
+        if not asked.accept_waiting_for_nodes and asked.name in gone:
+            found = problem(ProblemCode.NOT_FOUND, f"There is no add-on {asked.name}", remedy="install it")
+            details = found.model_dump(mode="json")
+            raise ApplicationError(found.detail, details, type=found.code.value, non_retryable=True)
+        answer: dependencies.ComponentStatus = healthy(asked)
+        return answer
+
+    account.answers |= {dependencies.ENSURE_ADDON.name: install, dependencies.WAIT_FOR_ADDON.name: watch}
+    handle = await create(client, ClusterSpec(tag="demo", instance_groups=WORKERS))
+    blocked = await until(handle, lambda p: p.phase is Phase.BLOCKED)
+    assert [each.name for each in blocked.stages if each.state is StageState.BLOCKED] == ["verification"]
+    await handle.execute_update("resolve", resolution("retry", "verification"))
+    assert (await handle.result())["phase"] == Phase.SUCCEEDED
+    assert gone == set()
+    assert account.calls[eks.ENSURE_CONTROL_PLANE.name] == 1
 
 
 async def test_two_stages_that_fail_side_by_side_block_together_and_each_is_resolved_alone(

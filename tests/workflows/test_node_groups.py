@@ -9,6 +9,7 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 
 from contracts import node_groups, node_pools, queues
+from contracts.activity import Wait
 from contracts.catalogue import (
     CREATE_NODE_GROUP,
     CREATE_NODE_POOL,
@@ -17,7 +18,7 @@ from contracts.catalogue import (
     SCALE_NODE_GROUP,
     OperationKind,
 )
-from contracts.decision import Resolution, Supersede
+from contracts.decision import Abort, Resolution, Supersede
 from contracts.eks import ControlPlane
 from contracts.hyperpod import HyperPodCluster
 from contracts.identity import Role
@@ -28,7 +29,7 @@ from contracts.node_pools import NodePool, NodePools
 from contracts.operation import Origin, Outcome, Phase, StageState, Start
 from contracts.plans import MAKE_PLAN, PlanDraft, PlanFindings
 from contracts.problem import FieldError, ProblemCode
-from tests.workflows.conftest import progress, until
+from tests.workflows.conftest import progress, recorded, until
 from tests.workflows.fakes import REGION, FakeAccount
 
 SPEC = {"name": "gpu", "instance_types": ["g5.8xlarge"], "scaling": {"desired": 2}}
@@ -170,6 +171,45 @@ async def test_the_last_number_wins(client: Client, account: FakeAccount) -> Non
     assert [each.spec.desired for each in asked(account, node_groups.SCALE_NODE_GROUP_TO)] == [5, 1]
 
 
+@pytest.mark.real_server
+@pytest.mark.parametrize(
+    ("kind", "spec", "waits", "member", "there"),
+    [
+        (CREATE_NODE_GROUP, SPEC, node_groups.WAIT_FOR_NODE_GROUP, "node_groups", {"name": "gpu", "desired": 2}),
+        (
+            SCALE_NODE_GROUP,
+            {"node_group": "gpu", "desired": 5},
+            node_groups.WAIT_FOR_NODE_GROUP,
+            "node_groups",
+            {"name": "gpu", "desired": 5},
+        ),
+        (
+            CREATE_NODE_POOL,
+            {"name": "gpus", "instance_groups": ["scaled"]},
+            node_pools.WAIT_FOR_NODE_POOL,
+            "node_pools",
+            {"name": "gpus"},
+        ),
+    ],
+)
+async def test_what_an_abort_leaves_in_place_is_in_the_record(
+    client: Client,
+    account: FakeAccount,
+    kind: OperationKind[Any],
+    spec: dict[str, Any],
+    waits: Wait[Any, Any],
+    member: str,
+    there: dict[str, Any],
+) -> None:
+    account.hold[waits.name] = asyncio.Event()
+    handle = await start(client, kind, spec)
+    await until(handle, lambda _: account.calls[waits.name] > 0)
+    await handle.execute_update("abort", Abort(by="alice"))
+    assert (await outcome(handle)).phase is Phase.ABORTED
+    (put,) = await recorded(client, handle, member)
+    assert put.items() >= there.items()
+
+
 async def test_what_is_kept_of_a_deleted_group_is_said(client: Client, account: FakeAccount) -> None:
     done = await outcome(await start(client, DELETE_NODE_GROUP, {"node_group": "gpu"}))
     assert (done.phase, done.result) == (
@@ -190,7 +230,7 @@ async def test_a_pool_is_there_when_its_controller_says_so(client: Client, accou
 async def test_a_pool_that_may_not_be_made_blocks_before_anything_is_changed(
     client: Client, account: FakeAccount
 ) -> None:
-    blocker = FieldError(field="/instance_groups/0", detail="busy has 1 instances now")
+    blocker = FieldError(field="/instance_groups/0", detail="busy has 1 instance now")
     account.answers[MAKE_PLAN.name] = lambda _: PlanFindings(draft=PlanDraft(blockers=[blocker]))
     handle = await start(client, CREATE_NODE_POOL, {"name": "gpus", "instance_groups": ["busy"]})
     found = await until(handle, lambda found: found.phase is Phase.BLOCKED)

@@ -20,7 +20,7 @@ from contracts.operation import Origin, Outcome, Phase, StageState, Start
 from contracts.plans import MAKE_PLAN, PlanDraft, PlanFindings
 from contracts.problem import FieldError, ProblemCode
 from contracts.storage import Claim, ClaimGone, DeletedClaim, DeletedVolume, Probe, ProbeState, StorageType
-from tests.workflows.conftest import progress, until
+from tests.workflows.conftest import progress, recorded, until
 from tests.workflows.fakes import REGION, FakeAccount
 
 FILE_SYSTEM = "fs-0123456789abcdef0"
@@ -141,13 +141,17 @@ async def test_a_claim_that_cannot_be_used_blocks_and_its_pod_is_removed_each_ti
 
 
 @pytest.mark.real_server
-async def test_an_abort_while_a_pod_tries_removes_it(client: Client, account: FakeAccount) -> None:
+async def test_an_abort_while_a_pod_tries_removes_it_and_leaves_the_claim_recorded(
+    client: Client, account: FakeAccount
+) -> None:
     account.hold[storage.WAIT_FOR_PROBE.name] = asyncio.Event()
     handle = await start(client, CREATE_STORAGE)
     await until(handle, lambda _: storage.WAIT_FOR_PROBE.name in calls(account))
     await handle.execute_update("abort", Abort(by="alice"))
     assert (await ended(handle)).phase is Phase.ABORTED
     assert account.calls[storage.REMOVE_PROBE.name] == 1
+    (put,) = await recorded(client, handle, "storage")
+    assert (put["claim"], put["phase"]) == ("s3-claim", "Pending")
 
 
 @pytest.mark.parametrize(
