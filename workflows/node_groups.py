@@ -94,7 +94,7 @@ class CreateNodeGroup(Operation[NodeGroupSpec]):
                 plugins = EnsureDevicePlugins(scope=scope, eks_cluster=control_plane.name, resources=resources)
                 await run.act(ENSURE_DEVICE_PLUGINS, plugins)
             made = await self._made(run, control_plane, role.arn, subnet_ids, template)
-            await run.record_made(node_groups=_with(self.record.node_groups, made))
+            await run.record_at_once(node_groups=_with(self.record.node_groups, made))
             ready = await run.wait(
                 WAIT_FOR_NODE_GROUP,
                 WaitForNodeGroup(
@@ -200,7 +200,7 @@ class ScaleNodeGroupOperation(Operation[ScaleNodeGroupSpec]):
             spec, scope = self.spec, self.scope
             scale = ScaleNodeGroup(scope=scope, eks_cluster=control_plane.name, spec=spec)
             scaled = await run.act(SCALE_NODE_GROUP_TO, scale)
-            await run.record_made(node_groups=_with(self.record.node_groups, scaled))
+            await run.record_at_once(node_groups=_with(self.record.node_groups, scaled))
             ready = await run.wait(
                 WAIT_FOR_NODE_GROUP,
                 WaitForNodeGroup(
@@ -241,6 +241,7 @@ class DeleteNodeGroup(Operation[DeleteNodeGroupSpec]):
 
         async def delete(run: StageRun) -> None:
             await run.act(START_NODE_GROUP_DELETION, group)
+            await run.record_at_once(node_groups=_without(self.record.node_groups, group.name))
             await run.wait(WAIT_FOR_NODE_GROUP_GONE, group)
             await record_node_groups(run, self, control_plane)
             run.detail(f"{group.name} and its nodes are gone")
@@ -259,7 +260,11 @@ class DeleteNodeGroup(Operation[DeleteNodeGroupSpec]):
 
 
 def _with(groups: list[NodeGroup], seen: NodeGroup) -> list[NodeGroup]:
-    return [*(each for each in groups if each.name != seen.name), seen]
+    return [*_without(groups, seen.name), seen]
+
+
+def _without(groups: list[NodeGroup], name: str) -> list[NodeGroup]:
+    return [each for each in groups if each.name != name]
 
 
 async def record_node_groups(run: StageRun, operation: Operation[Any], control_plane: ControlPlane) -> None:

@@ -80,7 +80,7 @@ async def storage_stage(
 async def settle(run: StageRun, operation: Operation[Any], control_plane: ControlPlane, made: Claim) -> dict[str, Any]:
     """Wait until a claim is Bound, try it, and record it."""
     scope, cluster = operation.scope, control_plane.name
-    await run.record_made(storage=_with(operation.record.storage, made))
+    await run.record_at_once(storage=_with(operation.record.storage, made))
     waited = WaitForClaim(scope=scope, eks_cluster=cluster, claim=made.claim, namespace=made.namespace)
     claim = await run.wait(WAIT_FOR_CLAIM, waited)
     probe = await try_claim(run, operation, cluster, claim)
@@ -178,9 +178,9 @@ class DeleteStorage(Operation[DeleteStorageSpec]):
 
         async def delete_claim(run: StageRun) -> DeletedClaim:
             deleted = await run.act(DELETE_CLAIM, claim)
+            await run.record_at_once(storage=_without(self.record.storage, namespace, name))
             await run.wait(WAIT_FOR_CLAIM_GONE, claim)
-            left = [each for each in self.record.storage if not _is_same(each, namespace, name)]
-            await run.record(storage=left)
+            await run.record(storage=_without(self.record.storage, namespace, name))
             run.detail(f"{namespace}/{name} is gone")
             return deleted
 
@@ -217,11 +217,11 @@ def lease(namespace: str, claim: str) -> str:
 
 
 def _with(claims: list[Claim], seen: Claim) -> list[Claim]:
-    return [*(each for each in claims if not _is_same(each, seen.namespace, seen.claim)), seen]
+    return [*_without(claims, seen.namespace, seen.claim), seen]
 
 
-def _is_same(each: Claim, namespace: str, claim: str) -> bool:
-    return (each.namespace, each.claim) == (namespace, claim)
+def _without(claims: list[Claim], namespace: str, claim: str) -> list[Claim]:
+    return [each for each in claims if (each.namespace, each.claim) != (namespace, claim)]
 
 
 def _kept(gone: DeletedClaim) -> str | None:

@@ -89,15 +89,14 @@ async def progress(handle: WorkflowHandle[Any, Any]) -> Progress:
     return found
 
 
-async def recorded(client: Client, handle: WorkflowHandle[Any, Any], member: str) -> list[Any]:
-    """The items of a list of the cluster's record that an operation has put there, in its order, by its history."""
-    put: list[Any] = []
+async def recorded(client: Client, handle: WorkflowHandle[Any, Any]) -> list[RecordChange]:
+    """What an operation has changed in the cluster's record, by its history."""
+    changes: list[RecordChange] = []
     async for event in handle.fetch_history_events():
         told = event.signal_external_workflow_execution_initiated_event_attributes
         if told.signal_name == "amend":
-            (change,) = await client.data_converter.decode(told.input.payloads, [RecordChange])
-            put += change.put.get(member, [])
-    return put
+            changes += await client.data_converter.decode(told.input.payloads, [RecordChange])
+    return changes
 
 
 async def until(handle: WorkflowHandle[Any, Any], condition: Callable[[Progress], bool]) -> Progress:

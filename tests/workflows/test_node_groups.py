@@ -206,8 +206,34 @@ async def test_what_an_abort_leaves_in_place_is_in_the_record(
     await until(handle, lambda _: account.calls[waits.name] > 0)
     await handle.execute_update("abort", Abort(by="alice"))
     assert (await outcome(handle)).phase is Phase.ABORTED
-    (put,) = await recorded(client, handle, member)
+    (put,) = (await recorded(client, handle))[-1].put[member]
     assert put.items() >= there.items()
+
+
+@pytest.mark.real_server
+@pytest.mark.parametrize(
+    ("kind", "spec", "waits", "member", "name"),
+    [
+        (DELETE_NODE_GROUP, {"node_group": "gpu"}, node_groups.WAIT_FOR_NODE_GROUP_GONE, "node_groups", "gpu"),
+        (DELETE_NODE_POOL, {"node_pool": "gpus"}, node_pools.WAIT_FOR_NODE_POOL_GONE, "node_pools", "gpus"),
+    ],
+)
+async def test_what_goes_is_in_no_record_although_its_deletion_was_aborted(
+    client: Client,
+    account: FakeAccount,
+    kind: OperationKind[Any],
+    spec: dict[str, Any],
+    waits: Wait[Any, Any],
+    member: str,
+    name: str,
+) -> None:
+    account.record |= {"node_groups": [group(2)], "node_pools": [POOL]}
+    account.hold[waits.name] = asyncio.Event()
+    handle = await start(client, kind, spec)
+    await until(handle, lambda _: account.calls[waits.name] > 0)
+    await handle.execute_update("abort", Abort(by="alice"))
+    assert (await outcome(handle)).phase is Phase.ABORTED
+    assert (await recorded(client, handle))[-1].gone[member] == [{"name": name}]
 
 
 async def test_what_is_kept_of_a_deleted_group_is_said(client: Client, account: FakeAccount) -> None:

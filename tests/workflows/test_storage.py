@@ -150,8 +150,20 @@ async def test_an_abort_while_a_pod_tries_removes_it_and_leaves_the_claim_record
     await handle.execute_update("abort", Abort(by="alice"))
     assert (await ended(handle)).phase is Phase.ABORTED
     assert account.calls[storage.REMOVE_PROBE.name] == 1
-    (put,) = await recorded(client, handle, "storage")
+    (put,) = (await recorded(client, handle))[-1].put["storage"]
     assert (put["claim"], put["phase"]) == ("s3-claim", "Pending")
+
+
+@pytest.mark.real_server
+async def test_a_claim_that_goes_is_in_no_record_although_the_deletion_was_aborted(
+    client: Client, account: FakeAccount
+) -> None:
+    account.hold[storage.WAIT_FOR_CLAIM_GONE.name] = asyncio.Event()
+    handle = await start(client, DELETE_STORAGE, claim="other")
+    await until(handle, lambda _: storage.WAIT_FOR_CLAIM_GONE.name in calls(account))
+    await handle.execute_update("abort", Abort(by="alice"))
+    assert (await ended(handle)).phase is Phase.ABORTED
+    assert (await recorded(client, handle))[-1].gone["storage"] == [{"namespace": "default", "claim": "other"}]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 ABORT_PATIENCE = timedelta(seconds=30)
 """How long an abort lets an effect that is under way come to its end."""
 
-RECORDED_WHEN_MADE = "recorded-when-made"
+RECORDED_AT_ONCE = "recorded-at-once"
 
 _WAIT_RETRY = RetryPolicy(
     initial_interval=timedelta(seconds=2), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=60)
@@ -89,10 +89,10 @@ class StageRun:
         """Put what was verified into the cluster's record."""
         await self._operation.record_changes(**changes)
 
-    async def record_made(self, **changes: BaseModel | list[Any]) -> None:
-        """Put into the cluster's record what was just made, before it is waited for: an abort leaves it in place, and
-        then it must be known."""
-        if workflow.patched(RECORDED_WHEN_MADE):
+    async def record_at_once(self, **changes: BaseModel | list[Any]) -> None:
+        """Put into the cluster's record what was just made or begun to go, before it is waited for: an abort ends the
+        waiting alone, and the record must be right then, too."""
+        if workflow.patched(RECORDED_AT_ONCE):
             await self.record(**changes)
 
     async def decide(
