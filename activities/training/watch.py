@@ -205,7 +205,7 @@ class TrainingWaits:
 
     @activity.defn(name=WAIT_FOR_TRAINING.name)
     async def settle(self, request: WaitForTraining) -> TrainingSettled:
-        """Until a job's pods are gone, or it goes on. Raises CONFLICT where it has ended instead of going on."""
+        """Until a job's pods are gone, or it goes on. Raises CONFLICT where it has failed or was stopped instead."""
 
         def look(memory: Memory) -> Seen[TrainingSettled]:
             with self._board.site(request) as site:
@@ -238,8 +238,10 @@ class TrainingWaits:
             if job.state.ended:
                 return done(f"it has {job.state.value} meanwhile")
             return Seen(f"pods that end: {len(pods)}") if pods else done("nothing of it runs")
-        if job.state is TrainingState.FAILED:
-            fail(ProblemCode.CONFLICT, f"the job has failed: {job.detail}", "Look at the run's operation.")
+        if job.state is TrainingState.SUCCEEDED:
+            return done("it has gone on, and has ended well meanwhile")
+        if job.state.ended:
+            fail(ProblemCode.CONFLICT, f"the job has {job.state.value}: {job.detail}", "Look at the run's operation.")
         if job.suspended and job.queue is None:
             return Seen("its operator has not looked at it yet")
         if job.queue is not None and not pods:

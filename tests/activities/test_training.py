@@ -167,6 +167,15 @@ def test_a_suspended_job_has_no_pods_says_by_whom_and_goes_on_when_resumed(site:
     stop(site, spec.name)
 
 
+def test_a_resumed_job_that_has_ended_well_before_anybody_looked_has_gone_on(site: TrainingSite) -> None:
+    spec = spec_of("quick", steps=20)
+    job = site.submit(spec)
+    assert site.watch(spec, job).state is TrainingState.SUCCEEDED
+    resumed = TrainingStopped(name=job.name, namespace=job.namespace, submission=job.submission, uid=job.uid)
+    assert "ended well" in settle(site, resumed, "resumed")
+    stop(site, spec.name)
+
+
 def test_a_run_whose_nodes_are_missing_says_how_many_and_what_waiting_costs(site: TrainingSite) -> None:
     spec = spec_of("gang", steps=LONG, nodes=3, efa_per_node=0)
     site.submit(spec)

@@ -71,10 +71,11 @@ def effects_once(
     """Each mutating effect once.
 
     What makes something is identified by service, call, region, the cluster whose operation asked, and the name or
-    ``Name`` tag that the thing was to have: while one lives, another is a violation. What acts each time it is called
-    (``ONCE``) is identified by operation, request and parameters without client tokens. ``retried``: operations whose
-    stages somebody had tried again: they may act again. ``told_to_wait``: how often somebody has told an operation to
-    wait for instances that it could not have: what AWS has given up, it asks for again, once each time.
+    ``Name`` tag that the thing was to have: while one lives, whoever may end it, another is a violation. What acts
+    each time it is called (``ONCE``) is identified by operation, request and parameters without client tokens.
+    ``retried``: operations whose stages somebody had tried again: they may act again. ``told_to_wait``: how often
+    somebody has told an operation to wait for instances that it could not have: what AWS has given up, it asks for
+    again, once each time.
     """
     faults = []
     alive: dict[tuple[str, ...], str] = {}
@@ -84,6 +85,10 @@ def effects_once(
         if row["api"] != "aws" or not row["effect"]:
             continue
         operation, caller = row["operation"], _caller(row)
+        if _ENDING.fullmatch(operation):
+            gone = _named(row)
+            alive = {key: made for key, made in alive.items() if made not in gone and key[4] not in gone}
+            continue
         if not caller:
             continue
         if _MAKING.fullmatch(operation):
@@ -91,9 +96,6 @@ def effects_once(
             if key in alive and alive[key] != row["resource"]:
                 faults.append(f"{row['service']}:{operation} of {_wanted(row)} was done twice, last by {caller}")
             alive[key] = row["resource"]
-        elif _ENDING.fullmatch(operation):
-            gone = _named(row)
-            alive = {key: made for key, made in alive.items() if made not in gone and key[4] not in gone}
         elif ONCE.fullmatch(operation) and caller not in again:
             acts = (caller, str(row["user_agent"]).rpartition(" req/")[2], operation, _content(row["parameters"]))
             acted[acts] += 1

@@ -94,6 +94,8 @@ def test_what_is_made_once_again_after_its_end_or_by_another_cluster_is_once() -
     assert invariants.effects_once(ledger) == []
     ended = call("DeleteVpc", "", parameters={"VpcId": "vpc-1"})
     assert invariants.effects_once([*ledger, ended, call("CreateVpc", "vpc-2")]) == []
+    by_others = call("DeleteVpc", "", parameters={"VpcId": "vpc-1"}, user_agent="boto3 op/- req/-")
+    assert invariants.effects_once([*ledger, by_others, call("CreateVpc", "vpc-2")]) == []
 
 
 def test_a_thing_that_is_made_twice_is_found() -> None:
