@@ -14,11 +14,13 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion
-from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
+from temporalio.api.enums.v1 import TaskQueueType, WorkerDeploymentVersionStatus
+from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
     DescribeWorkerDeploymentRequest,
     DescribeWorkerDeploymentResponse,
     DescribeWorkerDeploymentVersionRequest,
@@ -38,6 +40,8 @@ log = logging.getLogger(__name__)
 PAUSE = 0.5
 PATIENCE = timedelta(minutes=2)
 """How long a build's workers may take to come up, and Temporal to tell all task queues of it."""
+POLLER_AGE = timedelta(seconds=90)
+"""A worker polls again within about a minute; the server remembers pollers for longer."""
 _OF_THE_BUILD = (RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND)
 """How Temporal refuses to give a build work."""
 
@@ -88,8 +92,10 @@ class Deployment:
         return found.worker_deployment_info.routing_config.current_deployment_version.build_id or None
 
     async def complete(self, build_id: str, queues: Sequence[str], patience: timedelta | None = PATIENCE) -> None:
-        """Wait until workers of the build have polled all these task queues; ``patience`` None: for as long as it
-        takes. Raises DeploymentFaultError."""
+        """Wait until workers of the build poll all these task queues; ``patience`` None: for as long as it takes.
+
+        Raises DeploymentFaultError.
+        """
         deadline = None if patience is None else time.monotonic() + patience.total_seconds()
         while missing := set(queues) - await self._queues(build_id):
             if deadline is not None and time.monotonic() > deadline:
@@ -174,6 +180,8 @@ class Deployment:
             raise
 
     async def _queues(self, build_id: str) -> set[str]:
+        """What the build's workers poll. Temporal keeps a build's queues when its workers have gone: that they are the
+        build's says nothing of who asks for tasks there now."""
         request = DescribeWorkerDeploymentVersionRequest(
             namespace=self._client.namespace,
             deployment_version=WorkerDeploymentVersion(deployment_name=self.name, build_id=build_id),
@@ -184,7 +192,21 @@ class Deployment:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return set()
             raise
-        return {each.name for each in found.worker_deployment_version_info.task_queue_infos}
+        known = [(each.name, each.type) for each in found.worker_deployment_version_info.task_queue_infos]
+        polled = await asyncio.gather(*(self._polls(build_id, name, kind) for name, kind in known))
+        return {name for (name, _), is_polled in zip(known, polled, strict=True) if is_polled}
+
+    async def _polls(self, build_id: str, queue: str, kind: TaskQueueType.ValueType) -> bool:
+        request = DescribeTaskQueueRequest(
+            namespace=self._client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+        )
+        found = await self._client.workflow_service.describe_task_queue(request, retry=True)
+        oldest = datetime.now(UTC) - POLLER_AGE
+        return any(
+            (each.deployment_options.deployment_name, each.deployment_options.build_id) == (self.name, build_id)
+            and each.last_access_time.ToDatetime(UTC) >= oldest
+            for each in found.pollers
+        )
 
     async def _open_runs(self, build_id: str) -> int:
         pinned = "TemporalWorkflowVersioningBehavior = 'Pinned' AND ExecutionStatus = 'Running'"
@@ -203,7 +225,9 @@ async def run(client: Client, arguments: argparse.Namespace) -> Status:
     deployment = Deployment(client, settings.deployment)
     try:
         if arguments.action == "promote":
-            await deployment.complete(arguments.build, queue_names(settings))
+            # A share is also taken back from a build whose workers have failed.
+            if arguments.percent != 0:
+                await deployment.complete(arguments.build, queue_names(settings))
             if arguments.percent is None:
                 await deployment.promote(arguments.build)
             else:
