@@ -1,13 +1,16 @@
 """What is told of calls to AWS: a span and a duration for each, a count for each request that it takes.
 
 botocore's events carry it: a call begins with ``before-call`` and ends with ``after-call`` or ``after-call-error``;
-``response-received`` comes with every attempt between. Neither parameters nor headers are looked at.
+``response-received`` comes with every attempt between. Neither parameters nor headers are looked at. What the fence
+kept back is no request: AWS was not asked, and is not said to be silent.
 """
 
 from __future__ import annotations
 
 import time
 from typing import Any
+
+from temporalio.exceptions import ApplicationError
 
 from activities import aws_codes
 from contracts import measures
@@ -38,8 +41,10 @@ def _begin(model: Any, context: dict[str, Any], **_: Any) -> None:
     context[_CALL] = (service, model.name, time.perf_counter(), span)
 
 
-def _received(parsed_response: dict[str, Any] | None, context: dict[str, Any], **_: Any) -> None:
-    if _CALL not in context or not metrics.on():
+def _received(
+    parsed_response: dict[str, Any] | None, context: dict[str, Any], exception: Exception | None = None, **_: Any
+) -> None:
+    if _CALL not in context or not metrics.on() or _kept_back(exception):
         return
     service, operation, _began, _span = context[_CALL]
     result = "unanswered" if parsed_response is None else _result(service, operation, parsed_response)
@@ -58,14 +63,20 @@ def _answered(parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None
 
 
 def _unanswered(exception: Exception, context: dict[str, Any], **_: Any) -> None:
-    _end(context, {}, type(exception).__name__)
+    _end(context, {}, type(exception).__name__, sent=not _kept_back(exception))
 
 
-def _end(context: dict[str, Any], attributes: dict[str, Any], error: str | None) -> None:
+def _kept_back(exception: Exception | None) -> bool:
+    """Whether ``exception`` is ours: what AWS and the way there raise is none of Temporal's."""
+    return isinstance(exception, ApplicationError)
+
+
+def _end(context: dict[str, Any], attributes: dict[str, Any], error: str | None, sent: bool = True) -> None:
     if _CALL not in context:
         return
     service, operation, began, span = context.pop(_CALL)
-    metrics.observe(measures.AWS_SECONDS, time.perf_counter() - began, service=service, operation=operation)
+    if sent:
+        metrics.observe(measures.AWS_SECONDS, time.perf_counter() - began, service=service, operation=operation)
     tracing.end(span, attributes, error)
 
 

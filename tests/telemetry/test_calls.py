@@ -9,12 +9,15 @@ from botocore.awsrequest import AWSResponse, HeadersDict
 from botocore.exceptions import ClientError, EndpointConnectionError
 from hypothesis import given
 from hypothesis import strategies as st
+from temporalio.exceptions import ApplicationError
 
 from activities import aws_calls
 from activities.aws import AwsClients
+from activities.fence import fence
 from activities.kubernetes_calls import Target, asked_for, observed, target
 from activities.settings import Settings
 from contracts import measures
+from contracts.problem import ProblemCode
 from telemetry import metrics, tracing
 
 segment = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,20}[a-z0-9])?", fullmatch=True)
@@ -115,6 +118,25 @@ def test_a_call_without_an_answer_is_told_too(aws: AwsClients, told: Told) -> No
         aws.act.sagemaker("us-west-2").describe_cluster(ClusterName="n")
     assert [labels["result"] for _, labels in told.counts] == ["unanswered"]
     assert told.spans[0][2] == "EndpointConnectionError"
+
+
+def test_a_request_that_the_fence_kept_back_is_not_told_as_one(
+    aws: AwsClients, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Closed:
+        def check(self) -> None:
+            raise ApplicationError("another one has taken its place", type=ProblemCode.UNAVAILABLE)
+
+    monkeypatch.setattr(metrics, "observe", lambda measure, seconds, **labels: told.counts.append((measure.name, {})))
+    closed: Any = Closed()
+    put_up = fence.set(closed)
+    try:
+        with pytest.raises(ApplicationError, match="taken its place"):
+            aws.act.sagemaker("us-west-2").delete_cluster(ClusterName="n")
+    finally:
+        fence.reset(put_up)
+    assert told.counts == []
+    assert [error for _, _, error in told.spans] == ["ApplicationError"]
 
 
 def test_a_call_that_began_before_it_was_watched_does_no_harm() -> None:
