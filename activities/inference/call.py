@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NoReturn
@@ -15,6 +14,7 @@ from kubernetes import client
 from temporalio import activity
 from urllib3.exceptions import HTTPError, MaxRetryError, ReadTimeoutError
 
+from activities.context import Threads, in_thread
 from activities.errors import clean, fail
 from activities.inference import proxy
 from activities.inference.proxy import Answer, Upstream
@@ -49,7 +49,7 @@ class InferenceActivities:
     def __init__(self, kubernetes: KubernetesClients) -> None:
         self._kubernetes = kubernetes
         # Of their own: a model may take minutes, and the waits of operations share the default threads.
-        self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="model-call")
+        self._threads = Threads(CALLS_AT_ONCE, thread_name_prefix="model-call")
 
     @activity.defn(name=LIST_SERVICES.name)
     def list_services(self, request: ListServices) -> ServicesRead:
@@ -66,8 +66,7 @@ class InferenceActivities:
         """
         draft = _Draft()
         left = threading.Event()
-        loop = asyncio.get_running_loop()
-        calling = loop.run_in_executor(self._threads, self._call, request, draft, left)
+        calling = asyncio.ensure_future(in_thread(self._threads, self._call, request, draft, left))
         said = 0
         try:
             while not calling.done():
