@@ -4,7 +4,9 @@ A worker that stood still (SIGSTOP, a virtual machine that was paused, a process
 stood. Meanwhile its heartbeats have run out, and another worker may have done what it was about to do: what takes no
 client token, such as EC2's AllocateAddress, would be made a second time. So whatever acts asks Temporal first whether
 its attempt is still the one. Temporal's answer to a heartbeat says so, and holds for another heartbeat timeout.
-(Temporal API: RecordActivityTaskHeartbeat answers NotFound for an attempt that has timed out)
+(Temporal API: RecordActivityTaskHeartbeat answers NotFound for an attempt that has timed out) An attempt that has ended
+here, cancelled or because its worker stops, may leave a thread behind that is still at work: it is asked for nothing
+more, and is refused at once.
 
 What remains is a worker that is frozen between this answer and the request that follows it at once.
 """
@@ -51,17 +53,25 @@ class Fence:
         self._fresh = FRESH_SECONDS if timeout is None else min(FRESH_SECONDS, timeout.total_seconds() * 2 / 3)
         self._good_until = float("-inf")
         self._lock = threading.Lock()
+        self._ended = False
+
+    def end(self) -> None:
+        """The attempt is over: whatever thread it has left behind acts no more, however fresh Temporal's answer is."""
+        self._ended = True
 
     def check(self) -> None:
-        """Returns if this attempt is still the one. Raises UNAVAILABLE (retried) if another has taken its place, if it
-        is being cancelled, or if Temporal does not say. Call it in a thread of its own, not in the event loop."""
+        """Returns if this attempt is still the one. Raises UNAVAILABLE (retried) if it has ended or another has taken
+        its place, if it is being cancelled, or if Temporal does not say. Call it in a thread of its own, not in the
+        event loop."""
         if threading.get_ident() == self._loop_thread:
             raise RuntimeError("what acts is to be called in a thread: the event loop has to ask Temporal meanwhile")
         with self._lock:
             # Again where the answer has come too late to be good: the worker may have stood still in between.
-            while (asked := time.clock_gettime(_CLOCK)) >= self._good_until:
+            while not self._ended and (asked := time.clock_gettime(_CLOCK)) >= self._good_until:
                 self._ask()
                 self._good_until = asked + self._fresh
+            if self._ended:
+                raise _refused("This attempt has ended")
 
     def _ask(self) -> None:
         heartbeat = self._handle.heartbeat(*self._newest(), rpc_timeout=timedelta(seconds=ANSWER_SECONDS))

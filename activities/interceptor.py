@@ -73,8 +73,10 @@ class _Inbound(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         info = activity.info()
         bound.set(_bound(input.args, info))
+        put_up = None
         if self._outbound is not None:
-            fence.set(Fence(self._client, info, self._outbound.newest))
+            put_up = Fence(self._client, info, self._outbound.newest)
+            fence.set(put_up)
         tracing.annotate(
             temporal__activity_attempt=info.attempt,
             temporal__task_queue=info.task_queue,
@@ -97,6 +99,8 @@ class _Inbound(ActivityInboundInterceptor):
             # Not "from error": the cause would go into the history as it is, with whatever secret its text holds.
             raise classified from None
         finally:
+            if put_up is not None:
+                put_up.end()
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beating

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import threading
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -17,7 +19,9 @@ from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterc
 
 from activities import interceptor as module
 from activities.context import about, bound
+from activities.fence import check
 from activities.interceptor import ActivityInterceptor
+from activities.polling import worker_stops
 from contracts.network import Scope
 from contracts.storage import WaitForClaim
 from telemetry.logs import Bind
@@ -63,9 +67,19 @@ class Nobody:
         return None
 
 
-async def execute(function: Any, **info: Any) -> Root:
+class Agreeing:
+    """Stands for Temporal: every attempt is still the one."""
+
+    def get_async_activity_handle(self, *, task_token: bytes) -> Agreeing:
+        return self
+
+    async def heartbeat(self, *details: Any, rpc_timeout: timedelta) -> None:
+        return None
+
+
+async def execute(function: Any, client: Any = None, **info: Any) -> Root:
     root = Root()
-    chain = ActivityInterceptor(cast(Any, Nobody()), settings()).intercept_activity(root)
+    chain = ActivityInterceptor(cast(Any, client or Nobody()), settings()).intercept_activity(root)
     chain.init(Outbound(root))
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(environment.info, **{"workflow_id": "create-cluster/demo", **info})
@@ -75,6 +89,28 @@ async def execute(function: Any, **info: Any) -> Root:
 
     await environment.run(run)
     return root
+
+
+async def test_a_thread_that_an_attempt_leaves_behind_acts_no_more() -> None:
+    acted, over = threading.Event(), threading.Event()
+    left: list[asyncio.Task[None]] = []
+
+    def act() -> None:
+        check()
+        acted.set()
+        assert over.wait(30)
+        check()
+
+    async def waits(outbound: Any, request: WaitForClaim) -> None:
+        left.append(asyncio.create_task(asyncio.to_thread(act)))
+        assert await asyncio.to_thread(acted.wait, 30)
+        raise worker_stops()
+
+    with pytest.raises(ApplicationError, match="the worker stops"):
+        await execute(waits, Agreeing())
+    over.set()
+    with pytest.raises(ApplicationError, match="attempt has ended"):
+        await left[0]
 
 
 async def test_errors_are_classified() -> None:
