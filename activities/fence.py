@@ -53,7 +53,11 @@ class Fence:
         self._fresh = FRESH_SECONDS if timeout is None else min(FRESH_SECONDS, timeout.total_seconds() * 2 / 3)
         self._good_until = float("-inf")
         self._lock = threading.Lock()
-        self._ended = False
+        self._finishing = self._ended = False
+
+    def finish(self) -> None:
+        """Its cancellation keeps the attempt from nothing more: it has heard of it, and does what it has left to do."""
+        self._finishing = True
 
     def end(self) -> None:
         """The attempt is over: whatever thread it has left behind acts no more, however fresh Temporal's answer is."""
@@ -79,7 +83,9 @@ class Fence:
         try:
             asking.result(ANSWER_SECONDS)
         except AsyncActivityCancelledError:
-            raise _refused("This attempt is being cancelled") from None
+            # Temporal still knows it: no other takes its place before it has ended.
+            if not self._finishing:
+                raise _refused("This attempt is being cancelled") from None
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise _refused("Temporal has given this attempt up: another one has taken its place") from None
@@ -97,6 +103,12 @@ def check() -> None:
     """Call right before anything that has an effect; see :meth:`Fence.check`. Nothing outside a worker's activity."""
     if (found := fence.get()) is not None:
         found.check()
+
+
+def finish() -> None:
+    """Call where an activity that was cancelled writes down what it has: see :meth:`Fence.finish`."""
+    if (found := fence.get()) is not None:
+        found.finish()
 
 
 def guarded(ask: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities import fence
 from activities.aws import AwsClients
 from activities.context import Threads, in_thread
 from activities.kubernetes import KubernetesClients
@@ -109,6 +110,7 @@ class _Keeping:
             await self._write_index(complete=True)
             return self._kept()
         except asyncio.CancelledError:
+            fence.finish()
             await asyncio.shield(self._write_last())
             raise
         finally:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
+from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError, Client
 
+from activities import fence as fences
+from activities.fence import Fence, fence
 from activities.logs import keep as keeping
 from activities.logs.chunks import Chunks
 from activities.registry import Activities
@@ -69,6 +76,43 @@ def test_a_keeper_killed_at_any_moment_keeps_every_line_exactly_once(
     assert desk.kept() == {pod.name: kubelet.printed(pod) for pod in pods if kubelet.printed(pod)}
     assert kept.lines == sum(len(kubelet.printed(pod)) for pod in pods)
     assert kept.gaps == 0
+
+
+class Temporal:
+    """Stands for it: what it answers to heartbeats, before and after somebody has given a run up."""
+
+    given_up = False
+
+    def get_async_activity_handle(self, *, task_token: bytes) -> Temporal:
+        return self
+
+    async def heartbeat(self, *details: Any, rpc_timeout: timedelta) -> None:
+        if self.given_up:
+            raise AsyncActivityCancelledError
+
+
+async def test_what_is_gathered_is_kept_when_the_run_is_given_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (600.0, 600.0))
+    monkeypatch.setattr(keeping, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(fences, "FRESH_SECONDS", 0.0)
+    runner, temporal = desk._runner, Temporal()
+    pod = desk.kubelet.pod("a-pods-0")
+    desk.kubelet.write(pod.name, "one", "two")
+
+    async def keep() -> None:
+        fence.set(Fence(cast(Client, temporal), activity.info(), tuple))
+        await desk.keeper.keep(desk.request)
+
+    def gathered() -> bool:
+        return any("2 about to be" in said["detail"] for (said,) in runner.heartbeats)
+
+    keeper = asyncio.create_task(runner.environment().run(keep))
+    await asyncio.to_thread(until, gathered)
+    temporal.given_up = True
+    keeper.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeper
+    assert await asyncio.to_thread(desk.kept) == {pod.name: ["one", "two"]}
 
 
 def test_the_last_lines_of_pods_that_vanish_with_their_job_are_kept(desk: Desk) -> None:
