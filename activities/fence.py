@@ -23,7 +23,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
-from temporalio.client import AsyncActivityCancelledError, Client
+from temporalio.client import AsyncActivityCancelledError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -46,6 +46,7 @@ class Fence:
     def __init__(self, client: Client, info: activity.Info, newest: Callable[[], Sequence[Any]]) -> None:
         """``newest`` gives the details of the last heartbeat, which asking must not lose."""
         self._handle = client.get_async_activity_handle(task_token=info.task_token)
+        self._workflow = client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._newest = newest
@@ -55,9 +56,17 @@ class Fence:
         self._lock = threading.Lock()
         self._finishing = self._ended = False
 
-    def finish(self) -> None:
-        """Its cancellation keeps the attempt from nothing more: it has heard of it, and does what it has left to do."""
-        self._finishing = True
+    async def finish(self) -> None:
+        """The attempt was cancelled, and does what it has left to do. It may where no other attempt follows: because
+        it was the workflow that wanted its end, or because the workflow has ended meanwhile."""
+        told = activity.cancellation_details()
+        self._finishing = told is not None and (told.cancel_requested or (told.not_found and await self._is_last()))
+
+    async def _is_last(self) -> bool:
+        try:
+            return (await self._workflow.describe()).status is not WorkflowExecutionStatus.RUNNING
+        except RPCError:
+            return False
 
     def end(self) -> None:
         """The attempt is over: whatever thread it has left behind acts no more, however fresh Temporal's answer is."""
@@ -71,7 +80,7 @@ class Fence:
             raise RuntimeError("what acts is to be called in a thread: the event loop has to ask Temporal meanwhile")
         with self._lock:
             # Again where the answer has come too late to be good: the worker may have stood still in between.
-            while not self._ended and (asked := time.clock_gettime(_CLOCK)) >= self._good_until:
+            while not (self._ended or self._finishing) and (asked := time.clock_gettime(_CLOCK)) >= self._good_until:
                 self._ask()
                 self._good_until = asked + self._fresh
             if self._ended:
@@ -83,9 +92,7 @@ class Fence:
         try:
             asking.result(ANSWER_SECONDS)
         except AsyncActivityCancelledError:
-            # Temporal still knows it: no other takes its place before it has ended.
-            if not self._finishing:
-                raise _refused("This attempt is being cancelled") from None
+            raise _refused("This attempt is being cancelled") from None
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise _refused("Temporal has given this attempt up: another one has taken its place") from None
@@ -105,10 +112,10 @@ def check() -> None:
         found.check()
 
 
-def finish() -> None:
+async def finish() -> None:
     """Call where an activity that was cancelled writes down what it has: see :meth:`Fence.finish`."""
     if (found := fence.get()) is not None:
-        found.finish()
+        await found.finish()
 
 
 def guarded(ask: Callable[..., Any]) -> Callable[..., Any]:

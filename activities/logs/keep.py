@@ -110,8 +110,7 @@ class _Keeping:
             await self._write_index(complete=True)
             return self._kept()
         except asyncio.CancelledError:
-            fence.finish()
-            await asyncio.shield(self._write_last())
+            await asyncio.shield(self._finish())
             raise
         finally:
             stopping.cancel()
@@ -151,6 +150,10 @@ class _Keeping:
         await asyncio.gather(*(writer.flush() for writer in aged))
         if self._changed or (time.monotonic() - self._indexed > INDEX_SECONDS and self._writers):
             await self._write_index()
+
+    async def _finish(self) -> None:
+        await fence.finish()
+        await self._write_last()
 
     async def _write_last(self) -> None:
         """As much as there is time for."""

@@ -54,7 +54,7 @@ class Frozen:
         self.acted, self.thawed = threading.Event(), threading.Event()
         self.first: list[str | ApplicationError] = []
 
-    @activity.defn(name="test.allocate")
+    @activity.defn(name="test.allocate", no_thread_cancel_exception=True)
     def allocate(self) -> str:
         if activity.info().attempt > 1:
             made = self._act()
@@ -105,6 +105,9 @@ class Temporal:
     def __init__(self, *answers: Exception | None, late: float = 0) -> None:
         self._answers, self._late = list(answers), late
         self.heard: list[Sequence[Any]] = []
+
+    def get_workflow_handle(self, workflow_id: str, *, run_id: str | None) -> None:
+        return None
 
     def get_async_activity_handle(self, *, task_token: bytes) -> Temporal:
         assert task_token == ActivityEnvironment.default_info().task_token

@@ -63,12 +63,18 @@ class Outbound(ActivityOutboundInterceptor):
 class Nobody:
     """A client that is asked for nothing: these activities do not act."""
 
+    def get_workflow_handle(self, workflow_id: str, *, run_id: str | None) -> None:
+        return None
+
     def get_async_activity_handle(self, *, task_token: bytes) -> None:
         return None
 
 
 class Agreeing:
     """Stands for Temporal: every attempt is still the one."""
+
+    def get_workflow_handle(self, workflow_id: str, *, run_id: str | None) -> None:
+        return None
 
     def get_async_activity_handle(self, *, task_token: bytes) -> Agreeing:
         return self

@@ -9,7 +9,10 @@ from typing import Any, cast
 
 import pytest
 from temporalio import activity
-from temporalio.client import AsyncActivityCancelledError, Client
+from temporalio.activity import ActivityCancellationDetails
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 
 from activities import fence as fences
 from activities.fence import Fence, fence
@@ -82,19 +85,44 @@ class Temporal:
     """Stands for it: what it answers to heartbeats, before and after somebody has given a run up."""
 
     given_up = False
+    status = WorkflowExecutionStatus.RUNNING
+
+    def get_workflow_handle(self, *_: Any, run_id: str | None) -> Temporal:
+        return self
+
+    async def describe(self) -> Temporal:
+        return self
 
     def get_async_activity_handle(self, *, task_token: bytes) -> Temporal:
         return self
 
     async def heartbeat(self, *details: Any, rpc_timeout: timedelta) -> None:
         if self.given_up:
-            raise AsyncActivityCancelledError
+            raise RPCError("the run is over", RPCStatusCode.NOT_FOUND, b"")
 
 
-async def test_what_is_gathered_is_kept_when_the_run_is_given_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "kept"),
+    [
+        (ActivityCancellationDetails(cancel_requested=True), RUNNING, ["one", "two"]),
+        (ActivityCancellationDetails(not_found=True), COMPLETED, ["one", "two"]),
+        (ActivityCancellationDetails(not_found=True), RUNNING, []),
+    ],
+    ids=["asked to end", "its operation has ended", "another keeper has taken its place"],
+)
+async def test_what_is_gathered_is_kept_when_a_run_is_given_up_unless_another_keeps_it(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    told: ActivityCancellationDetails,
+    status: WorkflowExecutionStatus,
+    kept: list[str],
+) -> None:
     monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (600.0, 600.0))
     monkeypatch.setattr(keeping, "HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr(fences, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(fences, "FRESH_SECONDS", 0.02)
     runner, temporal = desk._runner, Temporal()
     pod = desk.kubelet.pod("a-pods-0")
     desk.kubelet.write(pod.name, "one", "two")
@@ -106,13 +134,14 @@ async def test_what_is_gathered_is_kept_when_the_run_is_given_up(desk: Desk, mon
     def gathered() -> bool:
         return any("2 about to be" in said["detail"] for (said,) in runner.heartbeats)
 
-    keeper = asyncio.create_task(runner.environment().run(keep))
+    environment = runner.environment()
+    keeper = asyncio.create_task(environment.run(keep))
     await asyncio.to_thread(until, gathered)
-    temporal.given_up = True
-    keeper.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    temporal.given_up, temporal.status = True, status
+    environment.cancel(told)
+    with pytest.raises((asyncio.CancelledError, ApplicationError)):
         await keeper
-    assert await asyncio.to_thread(desk.kept) == {pod.name: ["one", "two"]}
+    assert (await asyncio.to_thread(desk.kept)).get(pod.name, []) == kept
 
 
 def test_the_last_lines_of_pods_that_vanish_with_their_job_are_kept(desk: Desk) -> None:
