@@ -1,14 +1,15 @@
 """One run copied to another tracking server, as often as it takes: what is there already is not written again.
 
-A copy says by tags whose it is (``instantstart.source_run_id``) and, last of all, what it is a copy of
-(``instantstart.synced``, a hash of the source as it was): a copy without the latter was cut short.
+A copy says by tags which run it is a copy of (``instantstart.source_run_id`` on ``instantstart.source_server``) and,
+last of all, as it was when (``instantstart.synced``, a hash of it): a copy without the latter was cut short. A copy of
+a copy is one of the first run: over however many servers it goes, it is nowhere twice, and does not come home.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -21,6 +22,7 @@ from contracts.problem import ProblemCode
 SOURCE_RUN = f"{TAG_PREFIX}source_run_id"
 SOURCE_SERVER = f"{TAG_PREFIX}source_server"
 SYNCED = f"{TAG_PREFIX}synced"
+OURS = frozenset({SOURCE_RUN, SOURCE_SERVER, SYNCED})
 PARENT = "mlflow.parentRunId"
 LONGEST_PARAMETER = 6000
 """MLflow cuts what is longer. (MLflow: MLFLOW_TRUNCATE_LONG_VALUES)"""
@@ -40,11 +42,14 @@ class Copied:
 
 
 class Copier:
-    """Copies runs of one experiment into another. ``copies``: what is known of the destination's runs, by source."""
+    """Copies runs of one experiment into another."""
 
     def __init__(self, source: Tracking, destination: Tracking, experiment_id: str) -> None:
         self._source, self._destination, self._experiment_id = source, destination, experiment_id
         self._copies: dict[str, dict[str, Any]] = {}
+        """What is known of the destination's copies, by the run that they are copies of."""
+        self._origins: dict[str, str] = {}
+        """The run that each of the source's is a copy of, or itself."""
 
     def learn(self) -> None:
         """Which copies the destination has."""
@@ -52,14 +57,16 @@ class Copier:
             if source := tags_of(run).get(SOURCE_RUN):
                 self._keep(source, run)
 
-    def at_home(self, run: dict[str, Any]) -> bool:
-        """Whether ``run`` is itself a copy of one of the destination's: between two servers that are copied both ways,
-        it would be there twice."""
-        return tags_of(run).get(SOURCE_SERVER) == self._destination.arn
+    def going(self, runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of the source's runs that are to be copied: not those that are copies of the destination's own, where
+        they would be twice."""
+        found = list(runs)
+        self._origins = {each["info"]["run_id"]: self._origin(each)[0] for each in found}
+        return [each for each in found if self._origin(each)[1] != self._destination.arn]
 
     def copy(self, run: dict[str, Any], stopping: Stopping) -> Copied:
         """Bring the copy of ``run`` up to date, or make it."""
-        source_id, print_ = run["info"]["run_id"], fingerprint(run)
+        source_id, print_ = self._origin(run)[0], fingerprint(run, self._origins)
         there = self._copies.get(source_id)
         if there is not None and tags_of(there).get(SYNCED) == print_:
             return Copied()
@@ -77,9 +84,16 @@ class Copier:
         self._copies[source_id] = self._destination.get("runs/get", run_id=run_id)["run"]
         return copied
 
+    def _origin(self, run: dict[str, Any]) -> tuple[str, str]:
+        """The run that ``run`` is a copy of, or itself, and its server."""
+        tags = tags_of(run)
+        if SOURCE_RUN in tags and SOURCE_SERVER in tags:
+            return tags[SOURCE_RUN], tags[SOURCE_SERVER]
+        return run["info"]["run_id"], self._source.arn
+
     def _ensure(self, run: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """The copy's run, and whether it was made now. Where two copied at once, one run of both stays."""
-        source_id = run["info"]["run_id"]
+        source_id, server = self._origin(run)
         if (there := self._find(source_id)) is not None:
             return there, False
         info = run["info"]
@@ -89,7 +103,7 @@ class Copier:
             start_time=info.get("start_time"),
             run_name=info.get("run_name"),
             user_id=info.get("user_id") or None,
-            tags=[{"key": SOURCE_RUN, "value": source_id}, {"key": SOURCE_SERVER, "value": self._source.arn}],
+            tags=[{"key": SOURCE_RUN, "value": source_id}, {"key": SOURCE_SERVER, "value": server}],
         )["run"]["info"]["run_id"]
         found = self._find(source_id)
         if found is None:
@@ -154,10 +168,10 @@ class Copier:
     def _tags(self, run: dict[str, Any], there: dict[str, Any]) -> None:
         held, wanted = tags_of(there), {}
         for key, value in tags_of(run).items():
-            if key in (SOURCE_RUN, SOURCE_SERVER, SYNCED):
+            if key in OURS:
                 continue
             if key == PARENT:
-                parent = self._copies.get(value)
+                parent = self._copies.get(self._origins.get(value, value))
                 if parent is not None:
                     wanted[key] = parent["info"]["run_id"]
                 continue
@@ -167,14 +181,19 @@ class Copier:
             self._destination.post("runs/log-batch", run_id=there["info"]["run_id"], tags=batch)
 
 
-def fingerprint(run: dict[str, Any]) -> str:
-    """Of what a run is now: another when anything of it changes that a copy has."""
+def fingerprint(run: dict[str, Any], origins: Mapping[str, str]) -> str:
+    """Of what a run is now: another when anything of it changes that a copy has. A run and its copy have the same.
+    ``origins``: of the runs beside it that are copies, of which."""
     info, data = run["info"], run.get("data") or {}
     kept = [
         [info.get(name) for name in ("run_name", "status", "start_time", "end_time")],
         sorted([each["key"], _point(each)] for each in data.get("metrics") or ()),
         sorted(_pairs(run, "params").items()),
-        sorted(tags_of(run).items()),
+        sorted(
+            [key, origins.get(value, value) if key == PARENT else value]
+            for key, value in tags_of(run).items()
+            if key not in OURS
+        ),
     ]
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -114,7 +114,7 @@ class ExperimentSync:
                         run_view_type="ACTIVE_ONLY",
                         order_by=["attributes.start_time ASC"],
                     )
-                    waiting = [each for each in found if not copier.at_home(each)]
+                    waiting = copier.going(found)
                 notes = memory.notes
                 if done < len(waiting):
                     copied = copier.copy(waiting[done], activity.is_worker_shutdown)

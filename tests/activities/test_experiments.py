@@ -479,6 +479,45 @@ def test_between_servers_that_are_copied_both_ways_no_run_is_there_twice(
     assert len(contents(tracking, "both")) == 2
 
 
+POINT: dict[str, Any] = {
+    "metrics": [{"key": "loss", "value": 0.5, "timestamp": 1, "step": 1}],
+    "params": [{"key": "rate", "value": "1"}],
+}
+
+
+def test_over_three_servers_in_a_ring_and_past_one_of_them_no_run_is_there_twice(
+    run: Runner, world: World, own: Activities, tracking: Tracking
+) -> None:
+    second, third = (made(world, f"{world.scope.cluster}-{name}") for name in ("second", "third"))
+    parent, *_ = fill(tracking, "ring", 2)
+    child = tracking.post("runs/create", experiment_id=_id_of(tracking, "ring"), start_time=10**13, run_name="child")
+    child_id = child["run"]["info"]["run_id"]
+    tracking.post("runs/set-tag", run_id=child_id, key="mlflow.parentRunId", value=parent)
+    tracking.post("runs/log-batch", run_id=child_id, **POINT)
+    tracking.post("runs/update", run_id=child_id, status="FINISHED", end_time=10**13 + 9)
+
+    def carried(source: str, destination: str) -> ExperimentsSynced:
+        return synced(run, world, SyncExperimentsSpec(source=source, experiment="ring", destination=destination))
+
+    assert carried(tracking.arn, second).created == 3
+    assert carried(second, third).created == 3
+    past = carried(tracking.arn, third)
+    assert (past.created, past.unchanged) == (0, 3)
+    assert carried(third, tracking.arn).runs == 0
+    assert carried(third, second).created == 0
+    with Tracking.of(own.aws, third) as there:
+        assert contents(there, "ring") == contents(tracking, "ring")
+        runs = {each["info"]["run_name"]: each for each in there.runs([_id_of(there, "ring")], max_results=10)}
+        held = {each["key"]: each["value"] for each in runs["child"]["data"]["tags"]}
+        assert held["mlflow.parentRunId"] in {each["info"]["run_id"] for each in runs.values()}
+
+
+def _id_of(tracking: Tracking, experiment: str) -> str:
+    found = tracking.experiment_named(experiment)
+    assert found is not None
+    return str(found["experiment_id"])
+
+
 @pytest.mark.parametrize("skip", [0, 1, 2, 4, 7])
 @pytest.mark.parametrize("phase", ["before", "after"])
 def test_a_copy_that_is_cut_short_anywhere_doubles_nothing(
