@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api import codec, problems
 from api.audit import AuditLog
 from api.bodies import limited
-from api.headers import defend
 from contracts.access import AuditEntry, Principal
+from contracts.defences import defend
 from contracts.problem import Problem
 from contracts.secret_values import known_secret, masked
 

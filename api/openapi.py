@@ -11,9 +11,9 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from api.headers import PLAIN_PAGE
 from api.problems import MEDIA_TYPE
 from api.streams import EVENTS
+from contracts.defences import PLAIN_PAGE
 from contracts.problem import Problem
 
 DOCUMENT = "/api/v1/openapi.json"

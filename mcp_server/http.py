@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from client.aio import Gateway, GatewayProblem
 from contracts import endpoints
+from contracts.defences import defend
 from contracts.problem import Problem
 from mcp_server.asker import Face
 from mcp_server.server import create_server
@@ -47,6 +48,21 @@ class Authenticated:
         await self._app(scope, receive, send)
 
 
+class Defended:
+    """ASGI middleware: tells browsers that no answer is a page."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                defend(MutableHeaders(scope=message))
+            await send(message)
+
+        await self._app(scope, receive, answer)
+
+
 def _refusal(problem: Problem, shown: bool) -> Response:
     """``shown``: whether the caller showed a token at all."""
     challenge = f'{_CHALLENGE}, error="invalid_token"' if shown else _CHALLENGE
@@ -73,4 +89,5 @@ def create_app(url: str, toolsets: Collection[Toolset], state_key: str | None = 
         async with face.session_manager.run(), face.http:
             yield
 
-    return Starlette(routes=[Mount("/", served)], middleware=[Middleware(Authenticated, face=face)], lifespan=lifespan)
+    around = [Middleware(Defended), Middleware(Authenticated, face=face)]
+    return Starlette(routes=[Mount("/", served)], middleware=around, lifespan=lifespan)

@@ -48,6 +48,16 @@ async def test_problems_and_event_streams_carry_the_same_headers(gateway: Gatewa
     assert (broken.status_code, broken.headers["x-frame-options"]) == (400, "DENY")
 
 
+@pytest.mark.parametrize(("known", "status"), [(True, 200), (False, 401)])
+async def test_answers_of_the_tools_carry_the_same_headers(everything: Served, known: bool, status: int) -> None:
+    async with everything.caller() if known else everything.http() as http:
+        answer = await http.post("/mcp", json=LIST, headers=HEADERS)
+    assert answer.status_code == status
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] in ("no-store", "no-cache", "no-cache, no-transform")
+
+
 async def test_no_other_site_may_read_answers_or_send_more_than_a_form_does(gateway: Gateway) -> None:
     """Without these headers browsers keep answers from scripts of other sites, and send no preflighted request."""
     crossed = {"Origin": FOREIGN}
