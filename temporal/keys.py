@@ -165,7 +165,7 @@ def new_line(settings: ConnectionSettings) -> tuple[Key, str]:
 _USAGE = """usage: python -m temporal.keys list FILE
        python -m temporal.keys add FILE          a fresh key, behind those that are there: it decrypts
        python -m temporal.keys promote FILE ID   this key first: it encrypts from the next start on
-       python -m temporal.keys remove FILE ID    what it has encrypted cannot be read any more
+       python -m temporal.keys remove FILE ID    what it has encrypted cannot be read any more; not the first
 
 Notes (# ...) stay; those right above a key go where it goes.
 With INSTANTSTART_CODEC_KMS_KEY, the file holds what this KMS key has encrypted."""
@@ -188,6 +188,9 @@ def main(arguments: Sequence[str]) -> int:
         ring = key_ring(settings) if file.entries else KeyRing()
         if wanted and ring.find(wanted) is None:
             print(f"{path} has no key {wanted}", file=sys.stderr)
+            return 1
+        if action == "remove" and ring.find(wanted) == ring.first:
+            print(f"{wanted} is what encrypts; add another one, and promote it first", file=sys.stderr)
             return 1
         by_id = dict(zip((key.id for key in ring.keys), file.entries, strict=True))
         if action == "add":

@@ -80,6 +80,17 @@ def test_what_is_not_understood_is_explained(arguments: list[str], capsys: pytes
     assert "usage" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_the_key_that_encrypts_is_not_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str], others: int) -> None:
+    file = tmp_path / "codec.keys"
+    for _ in range(1 + others):
+        main(["add", str(file)])
+    before = file.read_text()
+    assert main(["remove", str(file), _ring(file)[0]]) == 1
+    assert "promote it first" in capsys.readouterr().err
+    assert file.read_text() == before
+
+
 def test_an_unknown_key_is_neither_promoted_nor_removed(tmp_path: Path) -> None:
     file = tmp_path / "codec.keys"
     main(["add", str(file)])
