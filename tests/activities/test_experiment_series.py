@@ -67,19 +67,23 @@ def test_a_batch_is_never_larger_than_mlflow_takes() -> None:
     assert list(batches([], 1000)) == []
 
 
-def test_a_run_that_changed_has_another_fingerprint() -> None:
+def test_a_run_that_changed_has_another_fingerprint_and_its_copy_the_same() -> None:
     run: dict[str, Any] = {
         "info": {"run_id": "1", "status": "RUNNING"},
         "data": {"metrics": [{"key": "loss", "value": 1.0, "step": 1, "timestamp": 1}]},
     }
     same = {"data": {**run["data"], "params": []}, "info": {**run["info"], "run_id": "2"}}
-    assert fingerprint(run) == fingerprint(same)
+    assert fingerprint(run, {}) == fingerprint(same, {})
+    child = {**run, "data": {**run["data"], "tags": [{"key": "mlflow.parentRunId", "value": "p"}]}}
+    marks = [{"key": "instantstart.source_run_id", "value": "1"}, {"key": "mlflow.parentRunId", "value": "q"}]
+    copy = {**run, "data": {**run["data"], "tags": marks}}
+    assert fingerprint(child, {"p": "p"}) == fingerprint(copy, {"q": "p"})
     for changed in (
         {"info": {**run["info"], "status": "FINISHED"}},
         {"data": {"metrics": [{"key": "loss", "value": 1.0, "step": 2, "timestamp": 1}]}},
         {"data": {**run["data"], "tags": [{"key": "note", "value": "x"}]}},
     ):
-        assert fingerprint({**run, **changed}) != fingerprint(run)
+        assert fingerprint({**run, **changed}, {}) != fingerprint(run, {})
 
 
 def test_a_policy_names_its_one_server_and_nothing_beside_it() -> None:
