@@ -92,7 +92,7 @@ def effects_once(
         if not caller:
             continue
         if _MAKING.fullmatch(operation):
-            key = (row["service"], operation, row["region"], _cluster(caller), _wanted(row))
+            key = (row["service"], operation, row["region"], _cluster(caller), _wanted(row), _within(row))
             if key in alive and alive[key] != row["resource"]:
                 faults.append(f"{row['service']}:{operation} of {_wanted(row)} was done twice, last by {caller}")
             alive[key] = row["resource"]
@@ -131,6 +131,11 @@ def _wanted(row: Mapping[str, Any]) -> str:
             if tag.get("Key") == "Name":
                 return str(tag["Value"])
     return _content(parameters)
+
+
+def _within(row: Mapping[str, Any]) -> str:
+    """The tracking server in which something is made: the ledger names it in place of what is made there."""
+    return str(row["resource"]) if row["service"] == "sagemaker-mlflow" else ""
 
 
 def _named(row: Mapping[str, Any]) -> set[str]:

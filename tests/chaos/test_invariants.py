@@ -102,6 +102,8 @@ def test_a_thing_that_is_made_twice_is_found() -> None:
     [fault] = invariants.effects_once([call("CreateVpc", "vpc-1"), call("CreateVpc", "vpc-2")])
     assert "CreateVpc of one" in fault
     assert invariants.effects_once([call("CreateVpc", f"vpc-{n}", user_agent="boto3 op/- req/-") for n in "12"]) == []
+    runs = [call("CreateRun", server, service="sagemaker-mlflow") for server in ("mlflow-1", "mlflow-2")]
+    assert invariants.effects_once(runs) == [], "a run is copied to one server and to another"
     other = call("DeleteVpc", "", parameters={"VpcId": "vpc-9"})
     assert invariants.effects_once([call("CreateVpc", "vpc-1"), other, call("CreateVpc", "vpc-2")])
 
