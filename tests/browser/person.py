@@ -48,8 +48,8 @@ class Person:
         self.sees_heading("Overview")
 
     def sees(self, text: str | re.Pattern[str]) -> Locator:
-        """Wait until the text is seen. A table's cells stand in the page a second time, hidden."""
-        found = self.page.get_by_text(text).filter(visible=True).first
+        """Wait until the text is seen."""
+        found = self.page.get_by_text(text).first
         expect(found).to_be_visible()
         return found
 
