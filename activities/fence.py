@@ -118,12 +118,17 @@ async def finish() -> None:
         await found.finish()
 
 
+def check_request(method: str) -> None:
+    """:func:`check` for an HTTP request that does more than read."""
+    if method.upper() not in READS:
+        check()
+
+
 def guarded(ask: Callable[..., Any]) -> Callable[..., Any]:
-    """``ask(method, …)``, an HTTP request, behind the fence if it does more than read."""
+    """``ask(method, …)``, an HTTP request, behind :func:`check_request`."""
 
     def asking(method: str, *arguments: Any, **more: Any) -> Any:
-        if method.upper() not in READS:
-            check()
+        check_request(method)
         return ask(method, *arguments, **more)
 
     return asking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -120,6 +120,22 @@ KEYS: dict[str, tuple[str, ...]] = {
     "features": ("feature",),
 }
 """Lists of the record whose items operations change side by side, with what tells an item from the others."""
+
+Item = TypeVar("Item", bound=Model)
+
+
+def without(member: str, items: Iterable[Item], *key: object) -> list[Item]:
+    """The items of a list of the record (``KEYS``) but the one with this key."""
+    return [each for each in items if _key_of(member, each) != key]
+
+
+def replaced(member: str, items: Iterable[Item], item: Item) -> list[Item]:
+    """The items of a list of the record (``KEYS``) with ``item`` in the place of the one that has its key."""
+    return [*without(member, items, *_key_of(member, item)), item]
+
+
+def _key_of(member: str, item: Model) -> tuple[object, ...]:
+    return tuple(getattr(item, part) for part in KEYS[member])
 
 
 class RecordChange(Model):

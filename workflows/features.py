@@ -11,6 +11,7 @@ from typing import Any
 from temporalio import workflow
 
 from contracts.catalogue import UPDATE_FEATURES
+from contracts.cluster import replaced
 from contracts.eks import ControlPlane
 from contracts.feature_catalogue import DEFINITIONS, planned, predecessors
 from contracts.features import (
@@ -185,8 +186,8 @@ class UpdateFeatures(Operation[FeatureChanges]):
         """What a feature is now, put into the cluster's record."""
         found = await run.act(READ_FEATURES, ReadFeatures(site=site, features=[feature]), key=key)
         status = found.of(feature)
-        others = [each for each in self.record.features if each.feature is not feature]
-        await run.record(features=sorted([*others, status], key=lambda each: each.feature.value))
+        features = replaced("features", self.record.features, status)
+        await run.record(features=sorted(features, key=lambda each: each.feature.value))
         return status
 
     def _options(self, feature: Feature) -> FeatureOptions:

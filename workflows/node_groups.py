@@ -7,6 +7,7 @@ from typing import Any
 from temporalio import workflow
 
 from contracts.catalogue import CREATE_NODE_GROUP, DELETE_NODE_GROUP, SCALE_NODE_GROUP
+from contracts.cluster import replaced, without
 from contracts.eks import ControlPlane
 from contracts.network import ENSURE_COMPUTE_SUBNET, EnsureComputeSubnet, Network, Subnet
 from contracts.node_groups import (
@@ -94,7 +95,7 @@ class CreateNodeGroup(Operation[NodeGroupSpec]):
                 plugins = EnsureDevicePlugins(scope=scope, eks_cluster=control_plane.name, resources=resources)
                 await run.act(ENSURE_DEVICE_PLUGINS, plugins)
             made = await self._made(run, control_plane, role.arn, subnet_ids, template)
-            await run.record_at_once(node_groups=_with(self.record.node_groups, made))
+            await run.record_at_once(node_groups=replaced("node_groups", self.record.node_groups, made))
             ready = await run.wait(
                 WAIT_FOR_NODE_GROUP,
                 WaitForNodeGroup(
@@ -200,7 +201,7 @@ class ScaleNodeGroupOperation(Operation[ScaleNodeGroupSpec]):
             spec, scope = self.spec, self.scope
             scale = ScaleNodeGroup(scope=scope, eks_cluster=control_plane.name, spec=spec)
             scaled = await run.act(SCALE_NODE_GROUP_TO, scale)
-            await run.record_at_once(node_groups=_with(self.record.node_groups, scaled))
+            await run.record_at_once(node_groups=replaced("node_groups", self.record.node_groups, scaled))
             ready = await run.wait(
                 WAIT_FOR_NODE_GROUP,
                 WaitForNodeGroup(
@@ -241,7 +242,7 @@ class DeleteNodeGroup(Operation[DeleteNodeGroupSpec]):
 
         async def delete(run: StageRun) -> None:
             await run.act(START_NODE_GROUP_DELETION, group)
-            await run.record_at_once(node_groups=_without(self.record.node_groups, group.name))
+            await run.record_at_once(node_groups=without("node_groups", self.record.node_groups, group.name))
             await run.wait(WAIT_FOR_NODE_GROUP_GONE, group)
             await record_node_groups(run, self, control_plane)
             run.detail(f"{group.name} and its nodes are gone")
@@ -257,14 +258,6 @@ class DeleteNodeGroup(Operation[DeleteNodeGroupSpec]):
 
         await self.stage("node_group", delete)
         return await self.stage("leftovers", clean_up)
-
-
-def _with(groups: list[NodeGroup], seen: NodeGroup) -> list[NodeGroup]:
-    return [*_without(groups, seen.name), seen]
-
-
-def _without(groups: list[NodeGroup], name: str) -> list[NodeGroup]:
-    return [each for each in groups if each.name != name]
 
 
 async def record_node_groups(run: StageRun, operation: Operation[Any], control_plane: ControlPlane) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from temporalio import workflow
 
 from contracts.catalogue import CREATE_NODE_POOL, DELETE_NODE_POOL
+from contracts.cluster import replaced, without
 from contracts.node_pools import (
     DELETE_NODE_CLASS,
     ENSURE_NODE_CLASS,
@@ -74,7 +75,7 @@ class CreateNodePool(Operation[NodePoolSpec]):
                 ENSURE_NODE_POOL,
                 EnsureNodePool(scope=scope, eks_cluster=cluster, hyperpod_cluster=hyperpod.name, spec=spec),
             )
-            await run.record_at_once(node_pools=[*_without(self.record.node_pools, spec.name), made])
+            await run.record_at_once(node_pools=replaced("node_pools", self.record.node_pools, made))
             ready = await run.wait(WAIT_FOR_NODE_POOL, NodePoolRef(scope=scope, eks_cluster=cluster, name=spec.name))
             await record_node_pools(run, self, cluster)
             run.detail(f"{spec.name} is Ready: nodes of {', '.join(ready.instance_groups)} come when pods need them")
@@ -107,7 +108,7 @@ class DeleteNodePool(Operation[DeleteNodePoolSpec]):
         async def delete(run: StageRun) -> str | None:
             pool = NodePoolRef(scope=scope, eks_cluster=cluster, name=name)
             gone = await run.act(START_NODE_POOL_DELETION, pool)
-            await run.record_at_once(node_pools=_without(self.record.node_pools, name))
+            await run.record_at_once(node_pools=without("node_pools", self.record.node_pools, name))
             await run.wait(WAIT_FOR_NODE_POOL_GONE, pool)
             run.detail(f"{name} and its nodes are gone")
             return gone.node_class
@@ -125,10 +126,6 @@ class DeleteNodePool(Operation[DeleteNodePoolSpec]):
 
         node_class = await self.stage("node_pool", delete)
         return await self.stage("node_class", delete_class)
-
-
-def _without(pools: list[NodePool], name: str) -> list[NodePool]:
-    return [each for each in pools if each.name != name]
 
 
 async def record_node_pools(run: StageRun, operation: Operation[Any], eks_cluster: str) -> None:

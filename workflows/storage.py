@@ -12,6 +12,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
 from contracts.catalogue import CREATE_STORAGE, DELETE_STORAGE
+from contracts.cluster import replaced, without
 from contracts.eks import ControlPlane
 from contracts.fsx_storage import DELETE_FILE_SYSTEM, WAIT_FOR_FILE_SYSTEM_GONE, FileSystemRef
 from contracts.identity import Identity
@@ -80,13 +81,13 @@ async def storage_stage(
 async def settle(run: StageRun, operation: Operation[Any], control_plane: ControlPlane, made: Claim) -> dict[str, Any]:
     """Wait until a claim is Bound, try it, and record it."""
     scope, cluster = operation.scope, control_plane.name
-    await run.record_at_once(storage=_with(operation.record.storage, made))
+    await run.record_at_once(storage=replaced("storage", operation.record.storage, made))
     waited = WaitForClaim(scope=scope, eks_cluster=cluster, claim=made.claim, namespace=made.namespace)
     claim = await run.wait(WAIT_FOR_CLAIM, waited)
     probe = await try_claim(run, operation, cluster, claim)
     tried = f"a pod on {probe.node} has used it" if probe.state is ProbeState.VERIFIED else probe.detail
     run.detail(f"{claim.namespace}/{claim.claim} {claim.phase} on {claim.source}; {tried}")
-    await run.record(storage=_with(operation.record.storage, claim))
+    await run.record(storage=replaced("storage", operation.record.storage, claim))
     return {
         **claim.model_dump(mode="json"),
         "verification": {"state": probe.state.value, "node": probe.node, "detail": probe.detail},
@@ -178,9 +179,9 @@ class DeleteStorage(Operation[DeleteStorageSpec]):
 
         async def delete_claim(run: StageRun) -> DeletedClaim:
             deleted = await run.act(DELETE_CLAIM, claim)
-            await run.record_at_once(storage=_without(self.record.storage, namespace, name))
+            await run.record_at_once(storage=without("storage", self.record.storage, namespace, name))
             await run.wait(WAIT_FOR_CLAIM_GONE, claim)
-            await run.record(storage=_without(self.record.storage, namespace, name))
+            await run.record(storage=without("storage", self.record.storage, namespace, name))
             run.detail(f"{namespace}/{name} is gone")
             return deleted
 
@@ -214,14 +215,6 @@ class DeleteStorage(Operation[DeleteStorageSpec]):
 
 def lease(namespace: str, claim: str) -> str:
     return f"storage/{namespace}/{claim}"
-
-
-def _with(claims: list[Claim], seen: Claim) -> list[Claim]:
-    return [*_without(claims, seen.namespace, seen.claim), seen]
-
-
-def _without(claims: list[Claim], namespace: str, claim: str) -> list[Claim]:
-    return [each for each in claims if (each.namespace, each.claim) != (namespace, claim)]
 
 
 def _kept(gone: DeletedClaim) -> str | None:

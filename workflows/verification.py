@@ -27,13 +27,10 @@ async def verification_stage(
 ) -> dict[str, Any]:
     """Components, nodes and claims as they are now; returns the summary that the operation ends with. ``before_retry``
     is done first when somebody has the stage tried again."""
-    looked = False
 
     async def steps(run: StageRun) -> dict[str, Any]:
-        nonlocal looked
-        if looked and before_retry is not None:
+        if run.attempt > 1 and before_retry is not None:
             await before_retry(run)
-        looked = True
         record = operation.record
         scope = operation.scope
         await run.act(VERIFY_ACCESS, VerifyAccess(scope=scope, eks_cluster=control_plane.name))

@@ -116,8 +116,7 @@ class AddonActivities:
             if found is None:
                 memory.notes["absent"] = memory.notes.get("absent", 0) + 1
                 if memory.notes["absent"] > 3:
-                    remedy = MISSING_REMEDY
-                    fail(ProblemCode.NOT_FOUND, f"There is no add-on {request.name}", remedy)
+                    fail(ProblemCode.NOT_FOUND, f"There is no add-on {request.name}", MISSING_REMEDY)
                 return Seen(f"{request.name} not visible yet")
             status, version = found["status"], found["addonVersion"]
             detail = f"{request.name} {version} {status}" + (f": {issues}" if (issues := issues_of(found)) else "")

@@ -98,8 +98,7 @@ class Tracking:
         signed: Any = AWSRequest(method, url, data=body, headers=headers)
         SigV4Auth(credentials, SERVICE, self.region).add_auth(signed)
         signed.headers["User-Agent"] = user_agent()
-        if method not in fence.READS:
-            fence.check()
+        fence.check_request(method)
         return self._http.request(method, url, content=body or None, headers=dict(signed.headers))
 
     def _ask(self, method: str, route: str, query: str, body: bytes) -> dict[str, Any]:

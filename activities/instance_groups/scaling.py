@@ -150,10 +150,8 @@ def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 
 def _not_added(error: Any) -> NoReturn:
     """Why nodes were not added. (SageMaker API: BatchAddClusterNodesError)"""
-    code, detail = (
-        error["ErrorCode"],
-        f"not added: {number_of(error['FailedCount'], 'node')}: {error.get('Message', '')}",
-    )
+    code = error["ErrorCode"]
+    detail = f"not added: {number_of(error['FailedCount'], 'node')}: {error.get('Message', '')}"
     if code == "InvalidInstanceGroupStatus":
         fail(ProblemCode.BUSY, detail, "The platform tries again when the group is ready for it.", retry=True)
     if code == "InstanceGroupNotFound":

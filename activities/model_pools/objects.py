@@ -84,10 +84,8 @@ def wish_of(found: Raw) -> tuple[Wish, str | None]:
         return Wish(), f"annotation {ANNOTATION_ASSIGNMENTS} is not understood: {where}: {first['msg']}"
     size = found["spec"].get("replicas", 1)
     if wish.total > size:
-        return (
-            Wish(),
-            f"annotation {ANNOTATION_ASSIGNMENTS} asks for {number_of(wish.total, 'pod')}, and the pool has {size}",
-        )
+        asked = number_of(wish.total, "pod")
+        return Wish(), f"annotation {ANNOTATION_ASSIGNMENTS} asks for {asked}, and the pool has {size}"
     return wish, None
 
 

@@ -61,6 +61,11 @@ class StageRun:
         self.observed = False
         self.changed = False
 
+    @property
+    def attempt(self) -> int:
+        """From 1."""
+        return self._operation.progress.stages[self.name].attempt
+
     def detail(self, text: str) -> None:
         """Say in one line what is going on, or what came of the stage."""
         self._operation.progress.change(self.name, detail=text)
