@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, cast
@@ -26,6 +26,7 @@ from activities.fence import Fence, check, fence, guarded
 from activities.interceptor import ActivityInterceptor
 from activities.registry import Activities
 from tests.activities.conftest import REGION, Sandbox, problem
+from tests.activities.temporal import GONE, Temporal
 
 HEARTBEAT = timedelta(seconds=1)
 
@@ -99,28 +100,6 @@ async def test_an_attempt_that_stood_still_until_another_took_its_place_allocate
     assert effect["operation"] == "AllocateAddress"
 
 
-class Temporal:
-    """Answers heartbeats as it is told to, and keeps their details."""
-
-    def __init__(self, *answers: Exception | None, late: float = 0) -> None:
-        self._answers, self._late = list(answers), late
-        self.heard: list[Sequence[Any]] = []
-
-    def get_workflow_handle(self, workflow_id: str, *, run_id: str | None) -> None:
-        return None
-
-    def get_async_activity_handle(self, *, task_token: bytes) -> Temporal:
-        assert task_token == ActivityEnvironment.default_info().task_token
-        return self
-
-    async def heartbeat(self, *details: Any, rpc_timeout: timedelta) -> None:
-        self.heard.append(details)
-        await asyncio.sleep(self._late)
-        answer = self._answers.pop(0) if self._answers else None
-        if answer is not None:
-            raise answer
-
-
 async def beside(temporal: Temporal, *acts: Callable[[], Any]) -> None:
     """Each act in a thread, behind the fence of one attempt."""
     info = ActivityEnvironment.default_info()
@@ -132,7 +111,6 @@ async def beside(temporal: Temporal, *acts: Callable[[], Any]) -> None:
         fence.set(None)
 
 
-GONE = RPCError("gone", RPCStatusCode.NOT_FOUND, b"")
 AWAY = RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
 
 

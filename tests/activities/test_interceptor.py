@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import logging
 import threading
-from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -26,6 +25,7 @@ from contracts.network import Scope
 from contracts.storage import WaitForClaim
 from telemetry.logs import Bind
 from tests.activities.conftest import settings
+from tests.activities.temporal import Temporal
 from tests.activities.test_errors import aws_error
 
 REQUEST = WaitForClaim(
@@ -60,32 +60,9 @@ class Outbound(ActivityOutboundInterceptor):
         self._root.beats.append(details)
 
 
-class Nobody:
-    """A client that is asked for nothing: these activities do not act."""
-
-    def get_workflow_handle(self, workflow_id: str, *, run_id: str | None) -> None:
-        return None
-
-    def get_async_activity_handle(self, *, task_token: bytes) -> None:
-        return None
-
-
-class Agreeing:
-    """Stands for Temporal: every attempt is still the one."""
-
-    def get_workflow_handle(self, workflow_id: str, *, run_id: str | None) -> None:
-        return None
-
-    def get_async_activity_handle(self, *, task_token: bytes) -> Agreeing:
-        return self
-
-    async def heartbeat(self, *details: Any, rpc_timeout: timedelta) -> None:
-        return None
-
-
-async def execute(function: Any, client: Any = None, **info: Any) -> Root:
+async def execute(function: Any, **info: Any) -> Root:
     root = Root()
-    chain = ActivityInterceptor(cast(Any, client or Nobody()), settings()).intercept_activity(root)
+    chain = ActivityInterceptor(cast(Any, Temporal()), settings()).intercept_activity(root)
     chain.init(Outbound(root))
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(environment.info, **{"workflow_id": "create-cluster/demo", **info})
@@ -113,7 +90,7 @@ async def test_a_thread_that_an_attempt_leaves_behind_acts_no_more() -> None:
         raise worker_stops()
 
     with pytest.raises(ApplicationError, match="the worker stops"):
-        await execute(waits, Agreeing())
+        await execute(waits)
     over.set()
     with pytest.raises(ApplicationError, match="attempt has ended"):
         await left[0]

@@ -18,6 +18,7 @@ from contracts.catalogue import (
     SCALE_NODE_GROUP,
     OperationKind,
 )
+from contracts.cluster import RecordChange
 from contracts.decision import Abort, Resolution, Supersede
 from contracts.eks import ControlPlane
 from contracts.hyperpod import HyperPodCluster
@@ -108,6 +109,18 @@ async def start(client: Client, kind: OperationKind[Any], spec: dict[str, Any]) 
 
 async def outcome(handle: WorkflowHandle[Any, Any]) -> Outcome:
     return Outcome.model_validate(await handle.result())
+
+
+async def aborted_while(
+    client: Client, account: FakeAccount, kind: OperationKind[Any], spec: dict[str, Any], waits: Wait[Any, Any]
+) -> RecordChange:
+    """What an operation had changed last in the record when somebody ended it while it waited."""
+    account.hold[waits.name] = asyncio.Event()
+    handle = await start(client, kind, spec)
+    await until(handle, lambda _: account.calls[waits.name] > 0)
+    await handle.execute_update("abort", Abort(by="alice"))
+    assert (await outcome(handle)).phase is Phase.ABORTED
+    return (await recorded(client, handle))[-1]
 
 
 def asked(account: FakeAccount, signature: Any) -> list[Any]:
@@ -201,12 +214,7 @@ async def test_what_an_abort_leaves_in_place_is_in_the_record(
     member: str,
     there: dict[str, Any],
 ) -> None:
-    account.hold[waits.name] = asyncio.Event()
-    handle = await start(client, kind, spec)
-    await until(handle, lambda _: account.calls[waits.name] > 0)
-    await handle.execute_update("abort", Abort(by="alice"))
-    assert (await outcome(handle)).phase is Phase.ABORTED
-    (put,) = (await recorded(client, handle))[-1].put[member]
+    (put,) = (await aborted_while(client, account, kind, spec, waits)).put[member]
     assert put.items() >= there.items()
 
 
@@ -228,12 +236,7 @@ async def test_what_goes_is_in_no_record_although_its_deletion_was_aborted(
     name: str,
 ) -> None:
     account.record |= {"node_groups": [group(2)], "node_pools": [POOL]}
-    account.hold[waits.name] = asyncio.Event()
-    handle = await start(client, kind, spec)
-    await until(handle, lambda _: account.calls[waits.name] > 0)
-    await handle.execute_update("abort", Abort(by="alice"))
-    assert (await outcome(handle)).phase is Phase.ABORTED
-    assert (await recorded(client, handle))[-1].gone[member] == [{"name": name}]
+    assert (await aborted_while(client, account, kind, spec, waits)).gone[member] == [{"name": name}]
 
 
 async def test_what_is_kept_of_a_deleted_group_is_said(client: Client, account: FakeAccount) -> None:

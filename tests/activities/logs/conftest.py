@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from activities.logs import follow as following
+from activities.logs import keep as keeping
 from activities.registry import Activities
 from tests.activities.conftest import Runner
 from tests.activities.kubelet import Kubelet
@@ -16,6 +17,12 @@ from tests.activities.logs.desk import Desk
 @pytest.fixture
 def kubelet() -> Kubelet:
     return Kubelet()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read is in the bucket at once."""
+    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from contracts.logs import (
 )
 from contracts.network import Scope
 from tests.activities.conftest import REGION, Runner, settings
-from tests.activities.kubelet import FakeClients, Kubelet
+from tests.activities.kubelet import FakeClients, FakePod, Kubelet
+from tests.activities.world import until
 
 OWNER = OwnerRef(api_version="sagemaker.amazonaws.com/v1", plural="hyperpodpytorchjobs", name="a")
 
@@ -90,6 +91,13 @@ class Desk:
             pod = key.split("/logs/")[1].split("/")[0]
             found.setdefault(pod, []).extend(line.partition(" ")[2] for line in body.splitlines())
         return found
+
+    def killed_after(self, pod: FakePod, *lines: str) -> None:
+        """A keeper is killed when it has kept these lines of a pod, the first ones of all; ``soon`` makes it quick."""
+        keeper = Killed(self, self._runner)
+        self.kubelet.write(pod.name, *lines)
+        until(lambda: self.kept() == {pod.name: list(lines)})
+        keeper.kill()
 
 
 STOPPED: list[asyncio.AbstractEventLoop] = []

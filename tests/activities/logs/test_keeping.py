@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import timedelta
-from typing import Any, cast
+from itertools import repeat
+from typing import cast
 
 import pytest
 from temporalio import activity
 from temporalio.activity import ActivityCancellationDetails
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError, RPCStatusCode
 
 from activities import fence as fences
 from activities.fence import Fence, fence
@@ -25,6 +24,7 @@ from contracts.logs import (
 )
 from tests.activities.conftest import REGION
 from tests.activities.logs.desk import Desk, Killed, texts
+from tests.activities.temporal import GONE, Temporal
 from tests.activities.world import until
 
 
@@ -48,12 +48,10 @@ def test_every_line_of_100_pods_is_kept_once_and_the_index_says_so(desk: Desk, a
     assert sum(row["size"] for row in index["streams"]) == kept.size > 0
 
 
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("seed", range(4))
-def test_a_keeper_killed_at_any_moment_keeps_every_line_exactly_once(
-    desk: Desk, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_keeper_killed_at_any_moment_keeps_every_line_exactly_once(desk: Desk, seed: int) -> None:
     chance, kubelet = random.Random(seed), desk.kubelet
-    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
     kubelet.step = chance.choice((1, 1000, 7_000_001, 900_000_000))
     pods = [kubelet.pod(f"a-pods-{number}") for number in range(3)]
     keeper = Killed(desk, desk._runner)
@@ -79,26 +77,6 @@ def test_a_keeper_killed_at_any_moment_keeps_every_line_exactly_once(
     assert desk.kept() == {pod.name: kubelet.printed(pod) for pod in pods if kubelet.printed(pod)}
     assert kept.lines == sum(len(kubelet.printed(pod)) for pod in pods)
     assert kept.gaps == 0
-
-
-class Temporal:
-    """Stands for it: what it answers to heartbeats, before and after somebody has given a run up."""
-
-    given_up = False
-    status = WorkflowExecutionStatus.RUNNING
-
-    def get_workflow_handle(self, *_: Any, run_id: str | None) -> Temporal:
-        return self
-
-    async def describe(self) -> Temporal:
-        return self
-
-    def get_async_activity_handle(self, *, task_token: bytes) -> Temporal:
-        return self
-
-    async def heartbeat(self, *details: Any, rpc_timeout: timedelta) -> None:
-        if self.given_up:
-            raise RPCError("the run is over", RPCStatusCode.NOT_FOUND, b"")
 
 
 RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
@@ -137,7 +115,7 @@ async def test_what_is_gathered_is_kept_when_a_run_is_given_up_unless_another_ke
     environment = runner.environment()
     keeper = asyncio.create_task(environment.run(keep))
     await asyncio.to_thread(until, gathered)
-    temporal.given_up, temporal.status = True, status
+    temporal.answers, temporal.status = repeat(GONE), status
     environment.cancel(told)
     with pytest.raises((asyncio.CancelledError, ApplicationError)):
         await keeper
@@ -174,10 +152,8 @@ def test_a_pod_that_vanishes_as_its_log_is_opened_is_read_to_its_end_or_its_loss
     assert (desk.kept(), kept.gaps) == ({}, 1) if again else ({first.name: ["one", "two"]}, 0)
 
 
-def test_a_pod_that_is_made_anew_under_its_name_is_kept_behind_the_first(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+@pytest.mark.usefixtures("soon")
+def test_a_pod_that_is_made_anew_under_its_name_is_kept_behind_the_first(desk: Desk) -> None:
     kubelet = desk.kubelet
     first = kubelet.pod("a-pods-0")
     keeper = Killed(desk, desk._runner)
@@ -207,16 +183,11 @@ def gaps_met(desk: Desk) -> list[tuple[str | None, list[str]]]:
             return found
 
 
-def test_a_pod_that_vanished_while_nobody_kept_its_log_is_counted_as_a_gap(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+@pytest.mark.usefixtures("soon")
+def test_a_pod_that_vanished_while_nobody_kept_its_log_is_counted_as_a_gap(desk: Desk) -> None:
     kubelet = desk.kubelet
     pod = kubelet.pod("a-pods-0")
-    keeper = Killed(desk, desk._runner)
-    kubelet.write(pod.name, "kept")
-    until(lambda: desk.kept() == {pod.name: ["kept"]})
-    keeper.kill()
+    desk.killed_after(pod, "kept")
     kubelet.write(pod.name, "lost")
     kubelet.delete(pod.name)
     kubelet.end_owner()
@@ -225,16 +196,11 @@ def test_a_pod_that_vanished_while_nobody_kept_its_log_is_counted_as_a_gap(
     assert gaps_met(desk) == [(stamp(desk.pages(desk.run_source())[0].position.at), ["kept"])]
 
 
-def test_a_log_that_its_node_rotated_away_meanwhile_is_counted_as_a_gap(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+@pytest.mark.usefixtures("soon")
+def test_a_log_that_its_node_rotated_away_meanwhile_is_counted_as_a_gap(desk: Desk) -> None:
     kubelet = desk.kubelet
     pod = kubelet.pod("a-pods-0")
-    keeper = Killed(desk, desk._runner)
-    kubelet.write(pod.name, "kept")
-    until(lambda: desk.kept() == {pod.name: ["kept"]})
-    keeper.kill()
+    desk.killed_after(pod, "kept")
     kubelet.write(pod.name, "lost")
     kubelet.rotate(pod.name)
     kubelet.write(pod.name, "found")

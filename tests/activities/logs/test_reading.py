@@ -11,7 +11,6 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.errors import problem_of
-from activities.logs import keep as keeping
 from activities.logs import read as reading
 from activities.logs.parts import merged
 from contracts.log_lines import Line
@@ -21,8 +20,7 @@ from contracts.logs import (
 )
 from contracts.problem import ProblemCode
 from tests.activities.kubelet import CONTAINER
-from tests.activities.logs.desk import Desk, Killed, texts
-from tests.activities.world import until
+from tests.activities.logs.desk import Desk, texts
 
 
 def test_pages_of_a_log_lead_through_all_of_it(desk: Desk) -> None:
@@ -66,16 +64,11 @@ def test_logs_of_many_pods_are_one_in_the_order_of_their_times(desk: Desk) -> No
     assert {line.stream.pod for line in only} == {"a-pods-7"}
 
 
-def test_a_running_log_is_read_from_what_is_kept_and_on_from_its_pod(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keeping, "UNWRITTEN_SECONDS", (0.05, 0.05))
+@pytest.mark.usefixtures("soon")
+def test_a_running_log_is_read_from_what_is_kept_and_on_from_its_pod(desk: Desk) -> None:
     kubelet = desk.kubelet
     pod = kubelet.pod("a-pods-0")
-    keeper = Killed(desk, desk._runner)
-    kubelet.write(pod.name, "one", "two")
-    until(lambda: desk.kept() == {pod.name: ["one", "two"]})
-    keeper.kill()
+    desk.killed_after(pod, "one", "two")
     kubelet.rotate(pod.name)
     kubelet.write(pod.name, "three")
     assert texts(desk.pages(desk.run_source(), lines=1)) == ["one", "two", "three"]
